@@ -15,8 +15,8 @@
 {{- end -}}
 
 {{- define "sts-plus.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "sts-plus.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "sts-plus.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "sts-plus.labels" -}}
@@ -36,6 +36,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "sts-plus.subjects" -}}
 - kind: ServiceAccount
-  name: {{ include "sts-plus.serviceAccountName" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "sts-plus.serviceAccountName" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end -}}

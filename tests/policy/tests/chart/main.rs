@@ -52,6 +52,7 @@ const WITH_HELM: &[Named<fn(&Helm)>] = &[
         "every_value_reaches_an_object",
         objects::every_value_reaches_an_object,
     ),
+    ("names_stay_names", objects::names_stay_names),
     (
         "optional_objects_come_and_go",
         objects::optional_objects_come_and_go,

@@ -270,3 +270,30 @@ pub(crate) fn optional_objects_come_and_go(helm: &Helm) {
         }
     }
 }
+
+/// Kubernetes allows names that YAML takes for numbers.
+pub(crate) fn names_stay_names(helm: &Helm) {
+    /// Where names stand; each must be a string in any object that has it.
+    const NAMES: [&str; 7] = [
+        "/metadata/name",
+        "/metadata/namespace",
+        "/roleRef/name",
+        "/subjects/0/name",
+        "/subjects/0/namespace",
+        "/spec/template/spec/serviceAccountName",
+        "/spec/template/spec/priorityClassName",
+    ];
+    let overrides =
+        "nameOverride=007,fullnameOverride=0x1,namespaces={1e3},serviceAccount.name=12,priorityClassName=5";
+    let objects = helm.render(&["--set-string", overrides, "--namespace", "10"]);
+    for object in objects.iter() {
+        let labels = object["metadata"]["labels"].as_object().unwrap();
+        let names = NAMES
+            .iter()
+            .filter_map(|pointer| object.pointer(pointer))
+            .chain(labels.values());
+        for name in names {
+            assert!(name.is_string(), "{name} in {object}");
+        }
+    }
+}

@@ -21,10 +21,10 @@ const BAD: [(&[&str], &[&str]); 14] = [
     ),
     (&["--set", "controllers=null"], &["controllers"]),
     (&["--set", "logFormat=xml"], &["logFormat", "json", "text"]),
-    (&["--set", "serverPort=80"], &["serverPort", "minimum", "1024"]),
+    (&["--set", "serverPort=80"], &["serverPort", "minimum"]),
     (
         &["--set", r"podLabels.app\.kubernetes\.io/name=x"],
-        &["podLabels", "app.kubernetes.io/name"],
+        &["podLabels", "app.kubernetes.io~1name"],
     ),
     (
         &["--kube-version", "1.32.9"],
