@@ -18,9 +18,7 @@ impl Amount {
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         match text.strip_suffix('%') {
-            Some(percent) => whole_number(percent)
-                .filter(|p| (1..=100).contains(p))
-                .map(Self::Percent),
+            Some(percent) => whole_number(percent).filter(|p| (1..=100).contains(p)).map(Self::Percent),
             None => whole_number(text).filter(|n| *n >= 1).map(Self::Count),
         }
     }
@@ -39,7 +37,5 @@ impl Amount {
 
 /// Digits only: the standard parser would also take a sign.
 fn whole_number(text: &str) -> Option<u32> {
-    (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
-        .then(|| text.parse().ok())
-        .flatten()
+    (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }

@@ -47,10 +47,7 @@ struct Grant {
 impl<'d> Gatekeeper<'d> {
     /// A gatekeeper for the domain as it is now, with nothing granted yet.
     pub fn new(domain: &'d [Guarded]) -> Self {
-        Self {
-            domain,
-            granted: Vec::new(),
-        }
+        Self { domain, granted: Vec::new() }
     }
 
     /// May this superseded pod of `set` be replaced now?
@@ -68,27 +65,16 @@ impl<'d> Gatekeeper<'d> {
             return Err(Reason::other_set_not_ready(&other.health));
         }
         if let Some(grant) = self.granted.iter().find(|grant| grant.set != *set) {
-            return Err(Reason::WaitingForTurn {
-                set: Arc::clone(&grant.set),
-            });
+            return Err(Reason::WaitingForTurn { set: Arc::clone(&grant.set) });
         }
-        let broken = mine
-            .health
-            .down
-            .iter()
-            .any(|down| down.pod == pod.name && matches!(down.why, Why::Broken(_)));
+        let broken =
+            mine.health.down.iter().any(|down| down.pod == pod.name && matches!(down.why, Why::Broken(_)));
         let spent = self.granted.iter().filter(|grant| grant.costs_budget).count();
-        let used = mine
-            .health
-            .count
-            .saturating_add(u32::try_from(spent).unwrap_or(u32::MAX));
+        let used = mine.health.count.saturating_add(u32::try_from(spent).unwrap_or(u32::MAX));
         if !broken && used >= mine.max_unavailable {
             return Err(Reason::budget_spent(&mine.health, mine.max_unavailable));
         }
-        self.granted.push(Grant {
-            set: Arc::clone(set),
-            costs_budget: !broken,
-        });
+        self.granted.push(Grant { set: Arc::clone(set), costs_budget: !broken });
         Ok(Permit { pod: Arc::clone(pod) })
     }
 }

@@ -78,11 +78,7 @@ impl fmt::Display for Down {
             Why::NotReady => write!(f, "{} is not Ready", self.pod),
             Why::Broken(defect) => write!(f, "{} {defect}", self.pod),
             Why::Settling { until } => {
-                write!(
-                    f,
-                    "{} is Ready but not yet for minReadySeconds (until {until})",
-                    self.pod
-                )
+                write!(f, "{} is Ready but not yet for minReadySeconds (until {until})", self.pod)
             }
         }
     }
@@ -109,36 +105,24 @@ impl Health {
         for pod in &member.pods {
             present.extend(member.wanted_ordinal(pod));
             if let Some(why) = why_down(pod, member.set.min_ready, now) {
-                down.push(Down {
-                    pod: pod.name.clone(),
-                    why,
-                });
+                down.push(Down { pod: pod.name.clone(), why });
             }
         }
         let missing = u32::try_from(present.len()).map_or(0, |n| member.set.replicas.saturating_sub(n));
-        let count = u32::try_from(down.len())
-            .unwrap_or(u32::MAX)
-            .saturating_add(missing);
-        let absent = member
-            .set
-            .ordinals()
-            .filter(|ordinal| !present.contains(ordinal))
-            .take(NAMED_PODS);
-        down.extend(absent.map(|ordinal| Down {
-            pod: format!("{}-{ordinal}", member.set.name).into(),
-            why: Why::Missing,
-        }));
+        let count = u32::try_from(down.len()).unwrap_or(u32::MAX).saturating_add(missing);
+        let absent = member.set.ordinals().filter(|ordinal| !present.contains(ordinal)).take(NAMED_PODS);
+        down.extend(
+            absent.map(|ordinal| Down {
+                pod: format!("{}-{ordinal}", member.set.name).into(),
+                why: Why::Missing,
+            }),
+        );
         down.sort_by(|left, right| ordinal::natural(&left.pod, &right.pod));
         let changes_at = down.iter().filter_map(|down| match down.why {
             Why::Settling { until } => Some(until),
             _ => None,
         });
-        Self {
-            set: Arc::clone(&member.set.name),
-            changes_at: changes_at.min(),
-            down,
-            count,
-        }
+        Self { set: Arc::clone(&member.set.name), changes_at: changes_at.min(), down, count }
     }
 
     /// Whether every pod that the spec asks for serves, and no other pod of the set is on its way out.
@@ -148,15 +132,8 @@ impl Health {
 
     /// The first few pods that are down, in words.
     pub fn summary(&self) -> String {
-        let named: Vec<_> = self
-            .down
-            .iter()
-            .take(NAMED_PODS)
-            .map(ToString::to_string)
-            .collect();
-        let rest = self
-            .count
-            .saturating_sub(u32::try_from(named.len()).unwrap_or(u32::MAX));
+        let named: Vec<_> = self.down.iter().take(NAMED_PODS).map(ToString::to_string).collect();
+        let rest = self.count.saturating_sub(u32::try_from(named.len()).unwrap_or(u32::MAX));
         match rest {
             0 => named.join(", "),
             rest => format!("{} and {rest} more", named.join(", ")),

@@ -29,9 +29,7 @@ pub fn natural(left: &str, right: &str) -> Ordering {
 /// Splits off the leading run of digits or of non-digits.
 fn split_run(text: &str) -> (&str, &str) {
     let digits = is_number(text);
-    let end = text
-        .find(|c: char| c.is_ascii_digit() != digits)
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| c.is_ascii_digit() != digits).unwrap_or(text.len());
     text.split_at(end)
 }
 

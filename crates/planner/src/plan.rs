@@ -80,11 +80,7 @@ impl Action {
     pub fn delete(permit: &Permit) -> Self {
         let pod = permit.pod();
         Self {
-            object: Object {
-                kind: Kind::Pod,
-                namespace: Arc::clone(&pod.namespace),
-                name: pod.name.clone(),
-            },
+            object: Object { kind: Kind::Pod, namespace: Arc::clone(&pod.namespace), name: pod.name.clone() },
             precondition: Precondition {
                 uid: pod.uid.clone(),
                 resource_version: Some(pod.resource_version.clone()),
@@ -98,14 +94,8 @@ impl Action {
     pub fn annotate(set: &SetRow, key: &str, value: Option<&str>, manager: &'static str) -> Self {
         Self {
             object: object_of(set),
-            precondition: Precondition {
-                uid: (*set.uid).into(),
-                resource_version: None,
-            },
-            verb: Verb::Merge {
-                body: json!({ "metadata": { "annotations": { key: value } } }),
-                manager,
-            },
+            precondition: Precondition { uid: (*set.uid).into(), resource_version: None },
+            verb: Verb::Merge { body: json!({ "metadata": { "annotations": { key: value } } }), manager },
         }
     }
 
@@ -118,10 +108,7 @@ impl Action {
                 uid: (*set.uid).into(),
                 resource_version: Some(set.resource_version.clone()),
             },
-            verb: Verb::MergeStatus {
-                body: json!({ "status": { "currentRevision": revision } }),
-                manager,
-            },
+            verb: Verb::MergeStatus { body: json!({ "status": { "currentRevision": revision } }), manager },
         }
     }
 
@@ -132,9 +119,5 @@ impl Action {
 }
 
 fn object_of(set: &SetRow) -> Object {
-    Object {
-        kind: Kind::StatefulSet,
-        namespace: Arc::clone(&set.namespace),
-        name: (*set.name).into(),
-    }
+    Object { kind: Kind::StatefulSet, namespace: Arc::clone(&set.namespace), name: (*set.name).into() }
 }

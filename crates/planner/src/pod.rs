@@ -89,19 +89,13 @@ impl Waiting {
 
     /// Reads the kubelet's reason; one that is not a known defect is an ordinary start.
     pub fn parse(reason: &str) -> Self {
-        Self::BROKEN
-            .iter()
-            .find(|(name, _)| *name == reason)
-            .map_or(Self::Starting, |(_, waiting)| *waiting)
+        Self::BROKEN.iter().find(|(name, _)| *name == reason).map_or(Self::Starting, |(_, waiting)| *waiting)
     }
 }
 
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::BROKEN
-            .iter()
-            .find(|(_, waiting)| waiting == self)
-            .map_or("Starting", |(n, _)| n);
+        let name = Self::BROKEN.iter().find(|(_, waiting)| waiting == self).map_or("Starting", |(n, _)| n);
         f.write_str(name)
     }
 }
@@ -138,13 +132,8 @@ impl PodRow {
         if self.ready() {
             return None;
         }
-        let waits = self
-            .waiting
-            .filter(|waiting| *waiting > Waiting::Starting)
-            .map(Defect::Waits);
-        let restarts = self
-            .terminated_restarts
-            .filter(|restarts| *restarts >= BROKEN_AFTER_RESTARTS);
+        let waits = self.waiting.filter(|waiting| *waiting > Waiting::Starting).map(Defect::Waits);
+        let restarts = self.terminated_restarts.filter(|restarts| *restarts >= BROKEN_AFTER_RESTARTS);
         waits.or(restarts.map(|restarts| Defect::Terminated { restarts }))
     }
 

@@ -103,18 +103,12 @@ impl Reason {
 
     /// A pod of another set is down.
     pub fn other_set_not_ready(other: &Health) -> Self {
-        Self::OtherSetNotReady {
-            set: Arc::clone(&other.set),
-            down: other.summary(),
-        }
+        Self::OtherSetNotReady { set: Arc::clone(&other.set), down: other.summary() }
     }
 
     /// The set's own pods that are down leave no room.
     pub fn budget_spent(health: &Health, max_unavailable: u32) -> Self {
-        Self::BudgetSpent {
-            down: health.summary(),
-            max_unavailable,
-        }
+        Self::BudgetSpent { down: health.summary(), max_unavailable }
     }
 
     /// The kind of reason in one word: the state in the annotation, the reason of the event, the label of
@@ -218,10 +212,7 @@ impl fmt::Display for Reason {
             Self::OtherSetNotReady { set, down } => {
                 write!(f, "waits because not all pods of {set} are Ready: {down}")
             }
-            Self::BudgetSpent {
-                down,
-                max_unavailable,
-            } => write!(
+            Self::BudgetSpent { down, max_unavailable } => write!(
                 f,
                 "waits because rollout-max-unavailable is {max_unavailable} and that many pods are not Ready: {down}"
             ),

@@ -39,10 +39,7 @@ impl Selector {
     pub fn labels<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let requirements = pairs
             .into_iter()
-            .map(|(key, value)| Requirement {
-                key: key.into(),
-                test: Test::In(vec![value.into()]),
-            })
+            .map(|(key, value)| Requirement { key: key.into(), test: Test::In(vec![value.into()]) })
             .collect();
         Self { requirements }
     }

@@ -64,18 +64,12 @@ pub struct Plan {
 pub fn plan(world: &World, now: Timestamp) -> Plan {
     let mut members: Vec<_> = world.members.iter().collect();
     members.sort_by(|left, right| ordinal::natural(&left.set.name, &right.set.name));
-    let zones: Vec<_> = members
-        .into_iter()
-        .map(|member| Zone::judge(member, now))
-        .collect();
+    let zones: Vec<_> = members.into_iter().map(|member| Zone::judge(member, now)).collect();
     let turn = match zones.iter().find_map(Zone::foreign_strategy) {
         Some(skipped) => Turn::Skipped(skipped),
         None => take_turn(&zones),
     };
-    let reports: Vec<_> = zones
-        .iter()
-        .map(|zone| Report::of(zone, &zones, &turn, world, now))
-        .collect();
+    let reports: Vec<_> = zones.iter().map(|zone| Report::of(zone, &zones, &turn, world, now)).collect();
 
     let unobserved = zones
         .iter()
@@ -83,11 +77,7 @@ pub fn plan(world: &World, now: Timestamp) -> Plan {
         .filter_map(|zone| world.unobserved_since.get(&zone.member.set.uid))
         .filter_map(|since| since.saturating_add(OBSERVATION_GRACE).ok())
         .filter(|grace_ends| *grace_ends > now);
-    let wake_at = zones
-        .iter()
-        .filter_map(|zone| zone.health.changes_at)
-        .chain(unobserved)
-        .min();
+    let wake_at = zones.iter().filter_map(|zone| zone.health.changes_at).chain(unobserved).min();
 
     let deletions = match &turn {
         Turn::Rolling { deletions, .. } => deletions.clone(),
@@ -98,18 +88,9 @@ pub fn plan(world: &World, now: Timestamp) -> Plan {
         _ => zones.iter().filter_map(Zone::promotion).collect(),
     };
     // Deletions first: they are the rollout, all else is telling about it.
-    let telling = promotions
-        .into_iter()
-        .chain(reports.iter().filter_map(Report::write))
-        .collect();
-    let batches = [deletions, telling]
-        .into_iter()
-        .filter(|actions: &Vec<_>| !actions.is_empty());
-    Plan {
-        batches: batches.map(|actions| Batch { actions }).collect(),
-        reports,
-        wake_at,
-    }
+    let telling = promotions.into_iter().chain(reports.iter().filter_map(Report::write)).collect();
+    let batches = [deletions, telling].into_iter().filter(|actions: &Vec<_>| !actions.is_empty());
+    Plan { batches: batches.map(|actions| Batch { actions }).collect(), reports, wake_at }
 }
 
 /// What a set that has left its group still needs: our annotation taken away.
@@ -147,9 +128,7 @@ fn take_turn(zones: &[Zone<'_>]) -> Turn {
         [only] => Some(*only),
         _ => None,
     };
-    let by_name = zones
-        .iter()
-        .filter(|zone| first.is_none_or(|f| f.name() != zone.name()));
+    let by_name = zones.iter().filter(|zone| first.is_none_or(|f| f.name() != zone.name()));
     for zone in first.into_iter().chain(by_name) {
         match zone.stage() {
             Stage::PassedOver | Stage::Done => {}
@@ -163,10 +142,7 @@ fn take_turn(zones: &[Zone<'_>]) -> Turn {
 fn roll(zone: &Zone<'_>, zones: &[Zone<'_>]) -> Turn {
     let domain: Vec<_> = zones
         .iter()
-        .map(|zone| Guarded {
-            health: zone.health.clone(),
-            max_unavailable: zone.max_unavailable,
-        })
+        .map(|zone| Guarded { health: zone.health.clone(), max_unavailable: zone.max_unavailable })
         .collect();
     let mut gatekeeper = Gatekeeper::new(&domain);
     let (mut deletions, mut denied) = (Vec::new(), None);
@@ -179,11 +155,7 @@ fn roll(zone: &Zone<'_>, zones: &[Zone<'_>]) -> Turn {
             }
         }
     }
-    Turn::Rolling {
-        set: Arc::clone(zone.name()),
-        deletions,
-        denied,
-    }
+    Turn::Rolling { set: Arc::clone(zone.name()), deletions, denied }
 }
 
 #[cfg(test)]

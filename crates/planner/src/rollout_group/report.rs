@@ -126,11 +126,7 @@ impl Report {
     ) -> Self {
         let set = &zone.member.set;
         let reason = reason(zone, zones, turn);
-        let written = set
-            .steering
-            .rollout_status
-            .as_deref()
-            .and_then(RolloutStatus::parse);
+        let written = set.steering.rollout_status.as_deref().and_then(RolloutStatus::parse);
         let same = written.as_ref().filter(|written| {
             written.group == *world.group
                 && written.state == reason.kind()
@@ -168,20 +164,13 @@ impl Report {
     pub(super) fn write(&self) -> Option<Action> {
         let due = matches!(self.transition, Transition::Changed | Transition::FirstSight);
         let value = serde_json::to_string(&self.status).ok().filter(|_| due)?;
-        Some(Action::annotate(
-            &self.set,
-            keys::ROLLOUT_STATUS,
-            Some(&value),
-            keys::MANAGER_ROLLOUT_GROUP,
-        ))
+        Some(Action::annotate(&self.set, keys::ROLLOUT_STATUS, Some(&value), keys::MANAGER_ROLLOUT_GROUP))
     }
 }
 
 fn observed_soon(world: &World, set: &SetRow, now: Timestamp) -> bool {
     let since = world.unobserved_since.get(&set.uid).copied().unwrap_or(now);
-    since
-        .saturating_add(OBSERVATION_GRACE)
-        .is_ok_and(|grace_ends| now < grace_ends)
+    since.saturating_add(OBSERVATION_GRACE).is_ok_and(|grace_ends| now < grace_ends)
 }
 
 fn reason(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn) -> Reason {
@@ -195,27 +184,21 @@ fn reason(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn) -> Reason {
         return Reason::Paused;
     }
     let Some(target) = zone.target else {
-        return Reason::NotObserved {
-            generation: zone.member.set.generation,
-        };
+        return Reason::NotObserved { generation: zone.member.set.generation };
     };
     let revision: Arc<str> = target.into();
     if zone.unfinished() {
         return match turn {
-            Turn::Rolling {
-                set,
-                deletions,
-                denied,
-            } if set == zone.name() => rolling(zone, revision, deletions.len(), denied.as_ref()),
+            Turn::Rolling { set, deletions, denied } if set == zone.name() => {
+                rolling(zone, revision, deletions.len(), denied.as_ref())
+            }
             Turn::HeldUpBy(set) if set == zone.name() => rolling(zone, revision, 0, None),
             _ => waiting(zone, zones, turn),
         };
     }
     let group_has_work = zones.iter().any(Zone::unfinished);
     if group_has_work && !zone.health.all_ready() {
-        return Reason::NotReady {
-            down: zone.health.summary(),
-        };
+        return Reason::NotReady { down: zone.health.summary() };
     }
     Reason::UpToDate { revision }
 }
@@ -228,20 +211,12 @@ fn rolling(zone: &Zone<'_>, revision: Arc<str>, deletions: usize, denied: Option
     if let Some(reason @ Reason::OtherSetNotReady { .. }) = denied {
         return reason.clone();
     }
-    let down_pods = || {
-        zone.member
-            .pods
-            .iter()
-            .filter_map(|pod| Some((pod, zone.why_down(pod)?)))
-    };
+    let down_pods = || zone.member.pods.iter().filter_map(|pod| Some((pod, zone.why_down(pod)?)));
     let of_target = |pod_revision: Option<&str>| pod_revision == Some(&*revision);
     let new_pod_broken =
         down_pods().any(|(pod, why)| of_target(pod.revision.as_deref()) && matches!(why, Why::Broken(_)));
     if new_pod_broken {
-        return Reason::PodBroken {
-            revision,
-            down: zone.health.summary(),
-        };
+        return Reason::PodBroken { revision, down: zone.health.summary() };
     }
     // An outdated pod that is down without being on its way out was not taken down by this rollout.
     let lost_otherwise = down_pods().any(|(pod, _)| !of_target(pod.revision.as_deref()) && !pod.terminating);
@@ -254,43 +229,30 @@ fn rolling(zone: &Zone<'_>, revision: Arc<str>, deletions: usize, denied: Option
 /// The state of a set with outdated pods whose turn it is not.
 fn waiting(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn) -> Reason {
     let not_ready = |name: &Arc<str>| {
-        let other = zones
-            .iter()
-            .find(|other| other.name() == name && other.name() != zone.name());
+        let other = zones.iter().find(|other| other.name() == name && other.name() != zone.name());
         other.map(|other| Reason::other_set_not_ready(&other.health))
     };
-    let own = || Reason::NotReady {
-        down: zone.health.summary(),
+    let own = || Reason::NotReady { down: zone.health.summary() };
+    let rolls = |name: &Arc<str>| {
+        zones.iter().any(|other| other.name() == name && (other.unfinished() || other.target.is_none()))
     };
     match turn {
-        Turn::Rolling {
-            denied: Some(Reason::OtherSetNotReady { set, .. }),
-            ..
-        } => not_ready(set).unwrap_or_else(own),
-        Turn::HeldUpBy(set)
-            if zones
-                .iter()
-                .any(|z| z.name() == set && (z.unfinished() || z.target.is_none())) =>
-        {
-            Reason::WaitingForTurn { set: Arc::clone(set) }
+        Turn::HeldUpBy(set) if rolls(set) => Reason::WaitingForTurn { set: Arc::clone(set) },
+        Turn::HeldUpBy(set) | Turn::Rolling { denied: Some(Reason::OtherSetNotReady { set, .. }), .. } => {
+            not_ready(set).unwrap_or_else(own)
         }
-        Turn::HeldUpBy(set) => not_ready(set).unwrap_or_else(own),
         Turn::Rolling { set, .. } => Reason::WaitingForTurn { set: Arc::clone(set) },
         Turn::Nobody | Turn::Skipped(_) => own(),
     }
 }
 
 fn warnings(zone: &Zone<'_>, world: &World) -> Vec<Warning> {
-    let bad_budget = zone
-        .bad_max_unavailable
-        .map(|value| Warning::BadMaxUnavailable { value: value.into() });
+    let bad_budget = zone.bad_max_unavailable.map(|value| Warning::BadMaxUnavailable { value: value.into() });
     let overlaps = world
         .overlaps
         .iter()
         .filter(|overlap| overlap.set == *zone.name())
-        .map(|overlap| Warning::SelectorOverlap {
-            other: Arc::clone(&overlap.other),
-        });
+        .map(|overlap| Warning::SelectorOverlap { other: Arc::clone(&overlap.other) });
     bad_budget.into_iter().chain(overlaps).collect()
 }
 
@@ -301,14 +263,8 @@ fn tally(zone: &Zone<'_>) -> Vec<Tally> {
         *pods += 1;
         *ready += u32::from(zone.why_down(pod).is_none());
     }
-    let mut tallies: Vec<_> = by_revision
-        .into_iter()
-        .map(|(revision, (pods, ready))| Tally {
-            revision,
-            pods,
-            ready,
-        })
-        .collect();
+    let mut tallies: Vec<_> =
+        by_revision.into_iter().map(|(revision, (pods, ready))| Tally { revision, pods, ready }).collect();
     tallies.sort_by_key(|tally| tally.revision.as_deref() != zone.target);
     tallies
 }

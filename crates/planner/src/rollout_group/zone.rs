@@ -77,10 +77,9 @@ impl<'w> Zone<'w> {
     pub(crate) fn foreign_strategy(&self) -> Option<Reason> {
         match &self.member.set.strategy {
             Strategy::OnDelete => None,
-            Strategy::Other(strategy) => Some(Reason::GroupSkipped {
-                set: Arc::clone(self.name()),
-                strategy: strategy.clone(),
-            }),
+            Strategy::Other(strategy) => {
+                Some(Reason::GroupSkipped { set: Arc::clone(self.name()), strategy: strategy.clone() })
+            }
         }
     }
 
@@ -100,17 +99,10 @@ impl<'w> Zone<'w> {
     /// ones, then others that are down, so that no healthy pod is lost while one that is lost already would do;
     /// then by ordinal, the lowest first.
     pub(crate) fn candidates(&self) -> impl Iterator<Item = &'w Arc<PodRow>> {
-        let mut pods: Vec<_> = self
-            .outdated
-            .iter()
-            .filter(|pod| !pod.terminating)
-            .copied()
-            .collect();
+        let mut pods: Vec<_> = self.outdated.iter().filter(|pod| !pod.terminating).copied().collect();
         pods.sort_by(|left, right| {
             let urgency = |pod: &PodRow| Reverse(self.urgency(pod));
-            urgency(left)
-                .cmp(&urgency(right))
-                .then_with(|| ordinal::natural(&left.name, &right.name))
+            urgency(left).cmp(&urgency(right)).then_with(|| ordinal::natural(&left.name, &right.name))
         });
         pods.into_iter()
     }
@@ -125,11 +117,7 @@ impl<'w> Zone<'w> {
 
     /// Why a pod of the set is down, if it is.
     pub fn why_down(&self, pod: &PodRow) -> Option<&Why> {
-        self.health
-            .down
-            .iter()
-            .find(|down| down.pod == pod.name)
-            .map(|down| &down.why)
+        self.health.down.iter().find(|down| down.pod == pod.name).map(|down| &down.why)
     }
 
     /// Whether the set's rollout has begun and is not over: pods are outdated, or the last ones have been
@@ -140,17 +128,12 @@ impl<'w> Zone<'w> {
 
     /// The target, where the status still calls another revision current.
     fn promotable(&self) -> Option<&'w str> {
-        self.target
-            .filter(|target| self.member.set.current_revision.as_deref() != Some(target))
+        self.target.filter(|target| self.member.set.current_revision.as_deref() != Some(target))
     }
 
     /// Once every pod is of the target revision and Ready, the status should say so.
     pub(crate) fn promotion(&self) -> Option<Action> {
         let revision = self.promotable().filter(|_| self.stage() == Stage::Done)?;
-        Some(Action::promote(
-            &self.member.set,
-            revision,
-            keys::MANAGER_ROLLOUT_GROUP,
-        ))
+        Some(Action::promote(&self.member.set, revision, keys::MANAGER_ROLLOUT_GROUP))
     }
 }
