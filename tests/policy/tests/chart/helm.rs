@@ -16,10 +16,7 @@ pub(crate) const EVERYTHING: &[&str] = &["--values", "tests/policy/tests/chart/e
 pub(crate) const MODES: [&[&str]; 3] = [DEFAULT, NAMESPACED, EVERYTHING];
 
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 #[derive(Clone)]
@@ -62,11 +59,7 @@ impl Helm {
     pub(crate) fn lint(&self, mode: &[&str]) -> Result<(), String> {
         let output = self.run(&[&["lint", "--strict", "charts/sts-plus"], mode].concat());
         let stdout = String::from_utf8_lossy(&output.stdout);
-        if output.status.success() {
-            Ok(())
-        } else {
-            Err(format!("{mode:?}: {stdout}"))
-        }
+        if output.status.success() { Ok(()) } else { Err(format!("{mode:?}: {stdout}")) }
     }
 
     /// The objects of the chart, or what helm says against it.
@@ -81,10 +74,7 @@ impl Helm {
     }
 
     pub(crate) fn render(&self, mode: &[&str]) -> Objects {
-        Objects(
-            self.template(mode)
-                .unwrap_or_else(|error| panic!("{mode:?}: {error}")),
-        )
+        Objects(self.template(mode).unwrap_or_else(|error| panic!("{mode:?}: {error}")))
     }
 }
 
@@ -114,12 +104,6 @@ impl Objects {
 pub(crate) fn assert_fields(object: &Value, fields: &[(&str, &str)]) {
     for (pointer, expected) in fields {
         let expected: Value = serde_json::from_str(expected).unwrap();
-        assert_eq!(
-            object.pointer(pointer),
-            Some(&expected),
-            "{} of {}",
-            pointer,
-            object["kind"]
-        );
+        assert_eq!(object.pointer(pointer), Some(&expected), "{} of {}", pointer, object["kind"]);
     }
 }

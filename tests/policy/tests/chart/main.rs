@@ -25,47 +25,23 @@ const WITHOUT_HELM: &[Named<fn()>] = &[
     ("versions_agree", sources::versions_agree),
     ("image_agrees_with_chart", sources::image_agrees_with_chart),
     ("every_value_is_documented", sources::every_value_is_documented),
-    (
-        "schema_and_values_name_the_same_keys",
-        sources::schema_and_values_name_the_same_keys,
-    ),
-    (
-        "everything_on_changes_every_value",
-        sources::everything_on_changes_every_value,
-    ),
+    ("schema_and_values_name_the_same_keys", sources::schema_and_values_name_the_same_keys),
+    ("everything_on_changes_every_value", sources::everything_on_changes_every_value),
 ];
 
 const WITH_HELM: &[Named<fn(&Helm)>] = &[
     ("lint_finds_nothing", objects::lint_finds_nothing),
     ("pods_are_restricted", objects::pods_are_restricted),
     ("a_standby_is_always_there", objects::a_standby_is_always_there),
-    (
-        "probes_and_service_find_the_port",
-        objects::probes_and_service_find_the_port,
-    ),
+    ("probes_and_service_find_the_port", objects::probes_and_service_find_the_port),
     ("selectors_match_the_pods", objects::selectors_match_the_pods),
-    (
-        "values_reach_the_command_line",
-        objects::values_reach_the_command_line,
-    ),
-    (
-        "every_value_reaches_an_object",
-        objects::every_value_reaches_an_object,
-    ),
+    ("values_reach_the_command_line", objects::values_reach_the_command_line),
+    ("every_value_reaches_an_object", objects::every_value_reaches_an_object),
     ("names_stay_names", objects::names_stay_names),
-    (
-        "optional_objects_come_and_go",
-        objects::optional_objects_come_and_go,
-    ),
+    ("optional_objects_come_and_go", objects::optional_objects_come_and_go),
     ("permissions_are_named_one_by_one", permissions::named_one_by_one),
-    (
-        "one_namespace_grants_what_all_grant",
-        permissions::same_rules_in_both_modes,
-    ),
-    (
-        "namespaced_mode_has_no_cluster_role",
-        permissions::namespaced_mode_has_no_cluster_role,
-    ),
+    ("one_namespace_grants_what_all_grant", permissions::same_rules_in_both_modes),
+    ("namespaced_mode_has_no_cluster_role", permissions::namespaced_mode_has_no_cluster_role),
     ("the_lease_is_ours_alone", permissions::the_lease_is_ours_alone),
     ("bad_values_are_refused", refusals::bad_values_are_refused),
 ];

@@ -24,21 +24,11 @@ pub(crate) fn pods_are_restricted(helm: &Helm) {
                 ("/securityContext/seccompProfile/type", r#""RuntimeDefault""#),
                 ("/containers/0/securityContext/allowPrivilegeEscalation", "false"),
                 ("/containers/0/securityContext/readOnlyRootFilesystem", "true"),
-                (
-                    "/containers/0/securityContext/capabilities",
-                    r#"{"drop": ["ALL"]}"#,
-                ),
+                ("/containers/0/securityContext/capabilities", r#"{"drop": ["ALL"]}"#),
             ],
         );
         assert_eq!(pod["containers"].as_array().unwrap().len(), 1);
-        for absent in [
-            "hostNetwork",
-            "hostPID",
-            "hostIPC",
-            "hostUsers",
-            "volumes",
-            "initContainers",
-        ] {
+        for absent in ["hostNetwork", "hostPID", "hostIPC", "hostUsers", "volumes", "initContainers"] {
             assert!(pod.get(absent).is_none(), "{absent}");
         }
         assert!(pod["containers"][0]["ports"][0].get("hostPort").is_none());
@@ -51,32 +41,14 @@ pub(crate) fn a_standby_is_always_there(helm: &Helm) {
         objects.only("Deployment"),
         &[
             ("/spec/replicas", "2"),
-            (
-                "/spec/strategy/rollingUpdate",
-                r#"{"maxUnavailable": 0, "maxSurge": 1}"#,
-            ),
-            (
-                "/spec/template/spec/topologySpreadConstraints/0/topologyKey",
-                r#""kubernetes.io/hostname""#,
-            ),
-            (
-                "/spec/template/spec/topologySpreadConstraints/0/whenUnsatisfiable",
-                r#""ScheduleAnyway""#,
-            ),
-            (
-                "/spec/template/spec/containers/0/resources/requests",
-                r#"{"cpu": "10m", "memory": "32Mi"}"#,
-            ),
-            (
-                "/spec/template/spec/containers/0/resources/limits",
-                r#"{"memory": "128Mi"}"#,
-            ),
+            ("/spec/strategy/rollingUpdate", r#"{"maxUnavailable": 0, "maxSurge": 1}"#),
+            ("/spec/template/spec/topologySpreadConstraints/0/topologyKey", r#""kubernetes.io/hostname""#),
+            ("/spec/template/spec/topologySpreadConstraints/0/whenUnsatisfiable", r#""ScheduleAnyway""#),
+            ("/spec/template/spec/containers/0/resources/requests", r#"{"cpu": "10m", "memory": "32Mi"}"#),
+            ("/spec/template/spec/containers/0/resources/limits", r#"{"memory": "128Mi"}"#),
         ],
     );
-    assert_fields(
-        objects.only("PodDisruptionBudget"),
-        &[("/spec/maxUnavailable", "1")],
-    );
+    assert_fields(objects.only("PodDisruptionBudget"), &[("/spec/maxUnavailable", "1")]);
 }
 
 pub(crate) fn probes_and_service_find_the_port(helm: &Helm) {
@@ -87,14 +59,8 @@ pub(crate) fn probes_and_service_find_the_port(helm: &Helm) {
             &[
                 ("/ports/0/name", r#""http-metrics""#),
                 ("/ports/0/containerPort", port),
-                (
-                    "/readinessProbe/httpGet",
-                    r#"{"path": "/ready", "port": "http-metrics"}"#,
-                ),
-                (
-                    "/livenessProbe/httpGet",
-                    r#"{"path": "/livez", "port": "http-metrics"}"#,
-                ),
+                ("/readinessProbe/httpGet", r#"{"path": "/ready", "port": "http-metrics"}"#),
+                ("/livenessProbe/httpGet", r#"{"path": "/livez", "port": "http-metrics"}"#),
             ],
         );
         assert_fields(
@@ -112,10 +78,7 @@ pub(crate) fn selectors_match_the_pods(helm: &Helm) {
     /// Kinds that select our pods, or in one case the Service in front of them, and where.
     const SELECTORS: [(&str, &str); 6] = [
         ("Deployment", "/spec/selector/matchLabels"),
-        (
-            "Deployment",
-            "/spec/template/spec/topologySpreadConstraints/0/labelSelector/matchLabels",
-        ),
+        ("Deployment", "/spec/template/spec/topologySpreadConstraints/0/labelSelector/matchLabels"),
         ("PodDisruptionBudget", "/spec/selector/matchLabels"),
         ("Service", "/spec/selector"),
         ("ServiceMonitor", "/spec/selector/matchLabels"),
@@ -126,11 +89,7 @@ pub(crate) fn selectors_match_the_pods(helm: &Helm) {
     let service = &objects.only("Service")["metadata"]["labels"];
     for (kind, pointer) in SELECTORS {
         let labels = if kind == "ServiceMonitor" { service } else { pod };
-        let selector = objects
-            .only(kind)
-            .pointer(pointer)
-            .and_then(Value::as_object)
-            .unwrap();
+        let selector = objects.only(kind).pointer(pointer).and_then(Value::as_object).unwrap();
         assert!(!selector.is_empty(), "{kind} {pointer} selects everything");
         for (key, value) in selector {
             assert_eq!(labels.get(key), Some(value), "{kind} {pointer} {key}");
@@ -143,10 +102,7 @@ pub(crate) fn values_reach_the_command_line(helm: &Helm) {
     let usual = ["--leader-elect=true", "--log-format=json", "--server-port=8001"];
     let cases: [(&[&str], Vec<&str>); 3] = [
         (DEFAULT, [&common[..], &usual].concat()),
-        (
-            NAMESPACED,
-            [&common[..], &usual, &["--namespace=blue", "--namespace=green"]].concat(),
-        ),
+        (NAMESPACED, [&common[..], &usual, &["--namespace=blue", "--namespace=green"]].concat()),
         (
             EVERYTHING,
             [
@@ -161,12 +117,8 @@ pub(crate) fn values_reach_the_command_line(helm: &Helm) {
         let objects = helm.render(mode);
         let container = &objects.only("Deployment")["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["args"], json!(args));
-        for (at, (name, field)) in [
-            ("POD_NAME", "metadata.name"),
-            ("POD_NAMESPACE", "metadata.namespace"),
-        ]
-        .into_iter()
-        .enumerate()
+        for (at, (name, field)) in
+            [("POD_NAME", "metadata.name"), ("POD_NAMESPACE", "metadata.namespace")].into_iter().enumerate()
         {
             let expected = json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}});
             assert_eq!(container["env"][at], expected);
@@ -183,10 +135,7 @@ pub(crate) fn every_value_reaches_an_object(helm: &Helm) {
         &[
             ("/metadata/name", r#""rolls""#),
             ("/spec/replicas", "3"),
-            (
-                "/spec/template/metadata/labels/app.kubernetes.io~1name",
-                r#""plus""#,
-            ),
+            ("/spec/template/metadata/labels/app.kubernetes.io~1name", r#""plus""#),
             ("/spec/template/metadata/labels/team", r#""storage""#),
             ("/spec/template/metadata/annotations/note", r#""a""#),
         ],
@@ -201,10 +150,7 @@ pub(crate) fn every_value_reaches_an_object(helm: &Helm) {
             ("/priorityClassName", r#""system-cluster-critical""#),
             ("/nodeSelector", r#"{"pool": "system"}"#),
             ("/tolerations", r#"[{"key": "system", "operator": "Exists"}]"#),
-            (
-                "/affinity",
-                r#"{"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}"#,
-            ),
+            ("/affinity", r#"{"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}"#),
             ("/containers/0/image", &image),
             ("/containers/0/imagePullPolicy", r#""Always""#),
             ("/containers/0/env/2", r#"{"name": "RUST_LOG", "value": "debug"}"#),
@@ -224,10 +170,7 @@ pub(crate) fn every_value_reaches_an_object(helm: &Helm) {
     );
     assert_fields(
         objects.only("ServiceMonitor"),
-        &[
-            ("/metadata/labels/release", r#""prometheus""#),
-            ("/spec/endpoints/0/interval", r#""5s""#),
-        ],
+        &[("/metadata/labels/release", r#""prometheus""#), ("/spec/endpoints/0/interval", r#""5s""#)],
     );
     assert_fields(
         objects.only("NetworkPolicy"),
@@ -249,10 +192,7 @@ pub(crate) fn optional_objects_come_and_go(helm: &Helm) {
         ("serviceMonitor.enabled", &["ServiceMonitor"]),
         ("networkPolicy.enabled", &["NetworkPolicy"]),
         ("serviceAccount.create", &["ServiceAccount"]),
-        (
-            "rbac.create",
-            &["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"],
-        ),
+        ("rbac.create", &["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]),
     ];
     for (switch, kinds) in SWITCHES {
         for on in [true, false] {
@@ -261,9 +201,8 @@ pub(crate) fn optional_objects_come_and_go(helm: &Helm) {
                 assert_eq!(!objects.of_kind(kind).is_empty(), on, "{kind} with {switch}={on}");
             }
             let cluster_wide = ["ClusterRole", "ClusterRoleBinding"];
-            for object in objects
-                .iter()
-                .filter(|object| cluster_wide.iter().all(|kind| object["kind"] != *kind))
+            for object in
+                objects.iter().filter(|object| cluster_wide.iter().all(|kind| object["kind"] != *kind))
             {
                 assert_eq!(object["metadata"]["namespace"], HOME, "{}", object["kind"]);
             }
@@ -288,10 +227,7 @@ pub(crate) fn names_stay_names(helm: &Helm) {
     let objects = helm.render(&["--set-string", overrides, "--namespace", "10"]);
     for object in objects.iter() {
         let labels = object["metadata"]["labels"].as_object().unwrap();
-        let names = NAMES
-            .iter()
-            .filter_map(|pointer| object.pointer(pointer))
-            .chain(labels.values());
+        let names = NAMES.iter().filter_map(|pointer| object.pointer(pointer)).chain(labels.values());
         for name in names {
             assert!(name.is_string(), "{name} in {object}");
         }

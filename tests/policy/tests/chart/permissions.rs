@@ -19,19 +19,11 @@ const RESOURCES: [(&str, &str); 5] = [
 const VERBS: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
 
 fn roles(objects: &Objects) -> Vec<&Value> {
-    ["ClusterRole", "Role"]
-        .iter()
-        .flat_map(|kind| objects.of_kind(kind))
-        .collect()
+    ["ClusterRole", "Role"].iter().flat_map(|kind| objects.of_kind(kind)).collect()
 }
 
 fn strings(value: &Value) -> Vec<&str> {
-    value
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|item| item.as_str().unwrap())
-        .collect()
+    value.as_array().unwrap().iter().map(|item| item.as_str().unwrap()).collect()
 }
 
 pub(crate) fn named_one_by_one(helm: &Helm) {
@@ -43,10 +35,7 @@ pub(crate) fn named_one_by_one(helm: &Helm) {
             assert!(rule.get("nonResourceURLs").is_none(), "{rule}");
             for group in strings(&rule["apiGroups"]) {
                 for resource in strings(&rule["resources"]) {
-                    assert!(
-                        RESOURCES.contains(&(group, resource)),
-                        "{group:?} {resource} in {rule}"
-                    );
+                    assert!(RESOURCES.contains(&(group, resource)), "{group:?} {resource} in {rule}");
                 }
             }
             for verb in strings(&rule["verbs"]) {
@@ -59,11 +48,8 @@ pub(crate) fn named_one_by_one(helm: &Helm) {
 pub(crate) fn same_rules_in_both_modes(helm: &Helm) {
     let (all, some) = (helm.render(DEFAULT), helm.render(NAMESPACED));
     let in_all = &all.only("ClusterRole")["rules"];
-    let working: Vec<_> = some
-        .of_kind("Role")
-        .into_iter()
-        .filter(|role| role["metadata"]["namespace"] != HOME)
-        .collect();
+    let working: Vec<_> =
+        some.of_kind("Role").into_iter().filter(|role| role["metadata"]["namespace"] != HOME).collect();
     assert_eq!(working.len(), 2);
     for role in working {
         assert_eq!(&role["rules"], in_all);
@@ -72,27 +58,16 @@ pub(crate) fn same_rules_in_both_modes(helm: &Helm) {
 
 /// The namespaces of the objects of a kind.
 fn namespaces<'a>(objects: &'a Objects, kind: &str) -> BTreeSet<&'a str> {
-    objects
-        .of_kind(kind)
-        .into_iter()
-        .filter_map(|object| object["metadata"]["namespace"].as_str())
-        .collect()
+    objects.of_kind(kind).into_iter().filter_map(|object| object["metadata"]["namespace"].as_str()).collect()
 }
 
 pub(crate) fn namespaced_mode_has_no_cluster_role(helm: &Helm) {
-    for (mode, expected) in [
-        (NAMESPACED, vec!["blue", "green", HOME]),
-        (EVERYTHING, vec!["red"]),
-    ] {
+    for (mode, expected) in [(NAMESPACED, vec!["blue", "green", HOME]), (EVERYTHING, vec!["red"])] {
         let objects = helm.render(mode);
         assert!(objects.of_kind("ClusterRole").is_empty());
         assert!(objects.of_kind("ClusterRoleBinding").is_empty());
         for kind in ["Role", "RoleBinding"] {
-            assert_eq!(
-                namespaces(&objects, kind),
-                expected.iter().copied().collect(),
-                "{kind}"
-            );
+            assert_eq!(namespaces(&objects, kind), expected.iter().copied().collect(), "{kind}");
         }
     }
 }
@@ -108,26 +83,15 @@ pub(crate) fn the_lease_is_ours_alone(helm: &Helm) {
                 assert_eq!(binding["subjects"], json!([subject]));
                 let metadata = &binding["metadata"];
                 let role = &binding["roleRef"];
-                bound.insert((
-                    role["kind"].as_str(),
-                    role["name"].as_str(),
-                    metadata["namespace"].as_str(),
-                ));
+                bound.insert((role["kind"].as_str(), role["name"].as_str(), metadata["namespace"].as_str()));
             }
         }
         for role in roles(&objects) {
             let metadata = &role["metadata"];
-            let key = (
-                role["kind"].as_str(),
-                metadata["name"].as_str(),
-                metadata["namespace"].as_str(),
-            );
+            let key = (role["kind"].as_str(), metadata["name"].as_str(), metadata["namespace"].as_str());
             assert!(bound.remove(&key), "{key:?} is bound to nobody");
-            for rule in role["rules"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .filter(|rule| rule["resources"] == json!(["leases"]))
+            for rule in
+                role["rules"].as_array().unwrap().iter().filter(|rule| rule["resources"] == json!(["leases"]))
             {
                 assert_eq!(metadata["namespace"], HOME);
                 // The API server cannot check the name of an object that is being made.
@@ -135,9 +99,6 @@ pub(crate) fn the_lease_is_ours_alone(helm: &Helm) {
                 assert!(named || rule["verbs"] == json!(["create"]), "{rule}");
             }
         }
-        assert!(
-            bound.is_empty(),
-            "bindings to roles that are not there: {bound:?}"
-        );
+        assert!(bound.is_empty(), "bindings to roles that are not there: {bound:?}");
     }
 }

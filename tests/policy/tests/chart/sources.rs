@@ -46,29 +46,28 @@ pub(crate) fn every_value_is_documented() {
         .filter(|pair| !pair[1].is_empty() && !pair[1].starts_with('#') && !pair[0].starts_with('#'))
         .map(|pair| pair[1])
         .collect();
-    assert!(
-        lines[0].starts_with('#') && bare.is_empty(),
-        "without a comment: {bare:?}"
-    );
+    assert!(lines[0].starts_with('#') && bare.is_empty(), "without a comment: {bare:?}");
 }
 
 /// Every key with what it holds, by its path; lists and empty maps are leaves.
 fn leaves(prefix: &str, value: &Value, found: &mut BTreeMap<String, Value>) {
-    match value.as_object().filter(|map| !map.is_empty()) {
-        Some(map) => map
-            .iter()
-            .for_each(|(key, value)| leaves(&format!("{prefix}/{key}"), value, found)),
-        None => drop(found.insert(prefix.to_owned(), value.clone())),
+    let Some(map) = value.as_object().filter(|map| !map.is_empty()) else {
+        found.insert(prefix.to_owned(), value.clone());
+        return;
+    };
+    for (key, value) in map {
+        leaves(&format!("{prefix}/{key}"), value, found);
     }
 }
 
 /// Every key that a schema names, by its path; what it refers to with `$ref` is free in its keys.
 fn schema_keys(prefix: &str, schema: &Value, found: &mut Vec<String>) {
-    match schema["properties"].as_object() {
-        Some(map) => map
-            .iter()
-            .for_each(|(key, value)| schema_keys(&format!("{prefix}/{key}"), value, found)),
-        None => found.push(prefix.to_owned()),
+    let Some(map) = schema["properties"].as_object() else {
+        found.push(prefix.to_owned());
+        return;
+    };
+    for (key, value) in map {
+        schema_keys(&format!("{prefix}/{key}"), value, found);
     }
 }
 
@@ -91,20 +90,13 @@ pub(crate) fn schema_and_values_name_the_same_keys() {
 /// So that a test of all values is one, also for the next value.
 pub(crate) fn everything_on_changes_every_value() {
     /// On by default, and off would take away what other values need to be seen; or with one choice only.
-    const SAME: [&str; 4] = [
-        "/controllers",
-        "/podDisruptionBudget/enabled",
-        "/rbac/create",
-        "/serviceAccount/create",
-    ];
+    const SAME: [&str; 4] =
+        ["/controllers", "/podDisruptionBudget/enabled", "/rbac/create", "/serviceAccount/create"];
     let everything = yaml("tests/policy/tests/chart/everything.yaml");
     let mut defaults = BTreeMap::new();
     leaves("", &values(), &mut defaults);
     for (key, default) in defaults.iter().filter(|(key, _)| !SAME.contains(&key.as_str())) {
         let changed = everything.pointer(key);
-        assert!(
-            changed.is_some_and(|value| value != default),
-            "{key} is {changed:?}"
-        );
+        assert!(changed.is_some_and(|value| value != default), "{key} is {changed:?}");
     }
 }

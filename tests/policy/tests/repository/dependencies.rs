@@ -38,9 +38,7 @@ struct Node {
 
 impl Metadata {
     pub(crate) fn members(&self) -> impl Iterator<Item = &Package> {
-        self.packages
-            .iter()
-            .filter(|package| self.workspace_members.contains(&package.id))
+        self.packages.iter().filter(|package| self.workspace_members.contains(&package.id))
     }
 }
 
@@ -91,18 +89,13 @@ pub(crate) fn metadata() -> Metadata {
 
 /// Each edge of the tree that leads to a banned crate from one that is not its wrapper.
 fn banned(metadata: &Metadata, bans: &[Ban]) -> Vec<String> {
-    let names: BTreeMap<_, _> = metadata
-        .packages
-        .iter()
-        .map(|package| (&package.id, &package.name))
-        .collect();
+    let names: BTreeMap<_, _> =
+        metadata.packages.iter().map(|package| (&package.id, &package.name)).collect();
     let mut found = Vec::new();
     for node in &metadata.resolve.nodes {
         let user = names[&node.id];
         for used in node.dependencies.iter().map(|id| names[id]) {
-            let ban = bans
-                .iter()
-                .find(|ban| ban.name == *used && !ban.wrappers.contains(user));
+            let ban = bans.iter().find(|ban| ban.name == *used && !ban.wrappers.contains(user));
             found.extend(ban.map(|ban| format!("{user} depends on {used}: {}", ban.reason)));
         }
     }

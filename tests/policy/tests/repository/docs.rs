@@ -43,21 +43,14 @@ fn target(page: &Path, link: &str) -> Option<PathBuf> {
 }
 
 fn targets(page: &Path, text: &str) -> Vec<PathBuf> {
-    links(text)
-        .into_iter()
-        .filter_map(|link| target(page, link))
-        .collect()
+    links(text).into_iter().filter_map(|link| target(page, link)).collect()
 }
 
 #[test]
 fn every_relative_link_leads_to_a_file() {
     let broken = texts("md").flat_map(|(page, text)| {
-        let missing = targets(&page, &text)
-            .into_iter()
-            .filter(|target| !root().join(target).exists());
-        missing
-            .map(|target| format!("{}: no {}", page.display(), target.display()))
-            .collect::<Vec<_>>()
+        let missing = targets(&page, &text).into_iter().filter(|target| !root().join(target).exists());
+        missing.map(|target| format!("{}: no {}", page.display(), target.display())).collect::<Vec<_>>()
     });
     assert_none(&broken.collect::<Vec<_>>());
 }
@@ -75,9 +68,7 @@ fn every_page_is_linked_from_an_index() {
         .iter()
         .filter(|(page, _)| page.starts_with("docs") && !is_index(page) && !linked.contains(page));
     assert_none(
-        &lost
-            .map(|(page, _)| format!("{} is linked from no index", page.display()))
-            .collect::<Vec<_>>(),
+        &lost.map(|(page, _)| format!("{} is linked from no index", page.display())).collect::<Vec<_>>(),
     );
 }
 

@@ -3,15 +3,10 @@
 
 /// Whether the allow list suffices to use something under `expression`, or what of it was not understood.
 pub(crate) fn allowed(expression: &str, allow: &[String]) -> Result<bool, String> {
-    let spaced = expression
-        .replace('(', " ( ")
-        .replace(')', " ) ")
-        .replace('/', " OR ");
+    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut words = spaced.split_whitespace().peekable();
     let verdict = any(&mut words, allow)?;
-    words
-        .next()
-        .map_or(Ok(verdict), |word| Err(format!("unexpected {word}")))
+    words.next().map_or(Ok(verdict), |word| Err(format!("unexpected {word}")))
 }
 
 type Words<'a> = std::iter::Peekable<std::str::SplitWhitespace<'a>>;
@@ -36,10 +31,7 @@ fn one(words: &mut Words, allow: &[String]) -> Result<bool, String> {
     let word = words.next().ok_or("unexpected end")?;
     if word == "(" {
         let verdict = any(words, allow)?;
-        return words
-            .next_if_eq(&")")
-            .map(|_| verdict)
-            .ok_or_else(|| "missing )".to_owned());
+        return words.next_if_eq(&")").map(|_| verdict).ok_or_else(|| "missing )".to_owned());
     }
     let mut licence = word.to_owned();
     if words.next_if_eq(&"WITH").is_some() {

@@ -20,21 +20,13 @@ use std::process::Command;
 
 /// The top of the checkout.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 /// What cargo prints when asked with `args`, of the workspace as it is locked.
 fn cargo(args: &[&str]) -> String {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(args)
-        .arg("--locked")
-        .current_dir(root())
-        .output()
-        .unwrap();
+    let output = Command::new(cargo).args(args).arg("--locked").current_dir(root()).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "cargo {}: {stderr}", args.join(" "));
     String::from_utf8(output.stdout).unwrap()
@@ -42,8 +34,7 @@ fn cargo(args: &[&str]) -> String {
 
 fn toml(path: &Path) -> toml::Table {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    text.parse()
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Every file of the checkout by its path from the top, without what builds and git put there.
@@ -69,13 +60,12 @@ fn files() -> Vec<PathBuf> {
 
 /// The files whose names end in `.extension`, with their text.
 fn texts(extension: &str) -> impl Iterator<Item = (PathBuf, String)> {
-    files()
-        .into_iter()
-        .filter(move |path| path.extension().is_some_and(|found| found == extension))
-        .map(|path| {
+    files().into_iter().filter(move |path| path.extension().is_some_and(|found| found == extension)).map(
+        |path| {
             let text = std::fs::read_to_string(root().join(&path)).unwrap();
             (path, text)
-        })
+        },
+    )
 }
 
 #[track_caller]

@@ -6,14 +6,7 @@ use crate::dependencies::metadata;
 use crate::{assert_none, toml};
 
 /// What each member's `[package]` takes from the workspace.
-const INHERITED: [&str; 6] = [
-    "edition",
-    "license",
-    "publish",
-    "repository",
-    "rust-version",
-    "version",
-];
+const INHERITED: [&str; 6] = ["edition", "license", "publish", "repository", "rust-version", "version"];
 
 /// What a member may say about a dependency of its own; a version, a path or a source belongs to the workspace.
 const MEMBERS_CHOICE: [&str; 3] = ["features", "optional", "workspace"];
@@ -21,22 +14,13 @@ const MEMBERS_CHOICE: [&str; 3] = ["features", "optional", "workspace"];
 const DEPENDENCIES: [&str; 3] = ["build-dependencies", "dependencies", "dev-dependencies"];
 
 fn is_inherited(value: Option<&Value>) -> bool {
-    value
-        .and_then(|value| value.get("workspace"))
-        .and_then(Value::as_bool)
-        == Some(true)
+    value.and_then(|value| value.get("workspace")).and_then(Value::as_bool) == Some(true)
 }
 
 /// Every dependency with its table's name, also those of one platform only.
 fn dependencies(manifest: &Table) -> Vec<(&str, &str, &Value)> {
-    let platforms = manifest
-        .get("target")
-        .and_then(Value::as_table)
-        .into_iter()
-        .flatten();
-    let tables = platforms
-        .filter_map(|(_, value)| value.as_table())
-        .chain([manifest]);
+    let platforms = manifest.get("target").and_then(Value::as_table).into_iter().flatten();
+    let tables = platforms.filter_map(|(_, value)| value.as_table()).chain([manifest]);
     let mut found = Vec::new();
     for table in tables {
         for section in DEPENDENCIES {
@@ -58,11 +42,8 @@ fn violations(member: &str, manifest: &Table) -> Vec<String> {
         found.push(format!("{member}: lints must come from the workspace"));
     }
     for (section, name, value) in dependencies(manifest) {
-        let own = value
-            .as_table()
-            .into_iter()
-            .flatten()
-            .find(|(key, _)| !MEMBERS_CHOICE.contains(&key.as_str()));
+        let own =
+            value.as_table().into_iter().flatten().find(|(key, _)| !MEMBERS_CHOICE.contains(&key.as_str()));
         if !is_inherited(Some(value)) || own.is_some() {
             found.push(format!(
                 "{member}: {section}.{name} must be `workspace = true` and no more than features"
@@ -75,9 +56,7 @@ fn violations(member: &str, manifest: &Table) -> Vec<String> {
 #[test]
 fn members_inherit_from_the_workspace() {
     let metadata = metadata();
-    let found = metadata
-        .members()
-        .flat_map(|member| violations(&member.name, &toml(&member.manifest_path)));
+    let found = metadata.members().flat_map(|member| violations(&member.name, &toml(&member.manifest_path)));
     assert_none(&found.collect::<Vec<_>>());
 }
 

@@ -32,10 +32,7 @@ const RULES: [Rule; 2] = [
 ];
 
 fn is_test_source(path: &Path) -> bool {
-    let stem = path
-        .file_stem()
-        .and_then(|stem| stem.to_str())
-        .unwrap_or_default();
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let in_tests = path.components().any(|part| part.as_os_str() == "tests");
     path.extension().is_some_and(|found| found == "rs")
         && (in_tests || stem.ends_with("_tests") || stem == "tests")
@@ -79,11 +76,7 @@ fn no_line_breaks_a_rule() {
             violations.extend(found.map(|(at, _)| format!("{}:{}: {}", path.display(), at + 1, rule.why)));
         }
     }
-    violations.extend(
-        unused
-            .iter()
-            .map(|(path, why)| format!("{path} needs no exception any more: {why}")),
-    );
+    violations.extend(unused.iter().map(|(path, why)| format!("{path} needs no exception any more: {why}")));
     assert_none(&violations);
 }
 
@@ -98,31 +91,19 @@ fn no_source_file_is_too_long() {
 
 #[test]
 fn sleeping_is_recognised() {
-    for line in [
-        "std::thread::sleep(long);",
-        "tokio::time::sleep(x).await",
-        "    sleep(x).await",
-    ] {
+    for line in ["std::thread::sleep(long);", "tokio::time::sleep(x).await", "    sleep(x).await"] {
         assert!(sleeps(line), "{line}");
     }
-    for line in [
-        "tokio::time::sleep_until(x)",
-        "// sleep(x)",
-        "fn no_sleep(x: u8)",
-        "let sleep = 1;",
-    ] {
+    for line in ["tokio::time::sleep_until(x)", "// sleep(x)", "fn no_sleep(x: u8)", "let sleep = 1;"] {
         assert!(!sleeps(line), "{line}");
     }
 }
 
 #[test]
 fn tests_are_recognised() {
-    for path in [
-        "tests/a/src/lib.rs",
-        "crates/a/src/b_tests.rs",
-        "crates/a/tests/b.rs",
-        "crates/a/src/tests.rs",
-    ] {
+    for path in
+        ["tests/a/src/lib.rs", "crates/a/src/b_tests.rs", "crates/a/tests/b.rs", "crates/a/src/tests.rs"]
+    {
         assert!(is_test_source(Path::new(path)), "{path}");
     }
     for path in ["crates/a/src/b.rs", "tests/a/b.sh"] {

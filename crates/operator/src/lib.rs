@@ -1,0 +1,13 @@
+//! The shell of sts-plus: watch, build the world, plan, act, report.
+//!
+//! ```text
+//!   API server --watch--> shell::cache --world--> planner --plan--> shell::executor --write--> API server
+//!                              |                                         ^
+//!                              +--- changed keys ---> shell::queue ------+ one lane per disruption domain
+//! ```
+//!
+//! Every request leaves through [`shell::api`], every write through [`shell::executor`], which holds the
+//! four safety rules in one place. A controller is a file under [`controllers`]: world in, plan out.
+
+pub mod controllers;
+pub mod shell;

@@ -1,0 +1,393 @@
+//! Requests to the API server. Every request of the operator is made here: with a time limit, counted, and
+//! with an answer that says what is known of its effect.
+//!
+//! There is no retry and no rate limit: whoever asked decides what a failure means, and the server's own
+//! fairness (429 with Retry-After) is obeyed by the queue.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use kube::client::Body;
+use serde_json::Value;
+use thiserror::Error;
+
+use super::metrics::{Metrics, RequestLabels};
+
+/// A write or a single read that takes longer has lost its answer as far as we are concerned; a loaded API
+/// server answers in well under a second, and a lease of 15 s needs the verdict sooner than that.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A page of a list may be megabytes behind a busy server.
+pub const LIST_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// One answer: a page of 500 objects of the size etcd allows in practice, with room to spare.
+const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
+
+/// One line of a watch: etcd refuses objects over 1.5 MiB, and JSON may double that.
+const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
+
+/// How long to wait after a 429 that does not say.
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// A longer wait than this is not taken at its word, so that one odd answer cannot stop a rollout for a day.
+const MAX_RETRY_AFTER: Duration = Duration::from_mins(2);
+
+/// How much of a refusal is kept: it reaches logs and events.
+const MAX_MESSAGE_CHARACTERS: usize = 512;
+
+/// What failed, in terms of what is now known.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ApiError {
+    /// A precondition did not hold, or somebody else was faster: nothing was done.
+    #[error("conflict: {0}")]
+    Conflict(String),
+    /// The object does not exist.
+    #[error("not found: {0}")]
+    NotFound(String),
+    /// The version asked for is too old to watch from.
+    #[error("the requested version is gone: {0}")]
+    Gone(String),
+    /// The permission is missing.
+    #[error("forbidden: {0}")]
+    Forbidden(String),
+    /// The server asks to come back later: nothing was done.
+    #[error("throttled for {} ms", retry_after.as_millis())]
+    Throttled {
+        /// When to come back.
+        retry_after: Duration,
+    },
+    /// The server refused for another reason: nothing was done.
+    #[error("refused with {code}: {message}")]
+    Refused {
+        /// The HTTP status.
+        code: u16,
+        /// What the server said.
+        message: String,
+    },
+    /// No usable answer: whether it was done is unknown.
+    #[error("no answer: {0}")]
+    Unanswered(String),
+}
+
+/// The resources we talk to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Resource {
+    /// Pods.
+    Pods,
+    /// StatefulSets.
+    StatefulSets,
+    /// Events of the core group.
+    Events,
+    /// Leases.
+    Leases,
+}
+
+impl Resource {
+    /// The plural in paths and in RBAC.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Pods => "pods",
+            Self::StatefulSets => "statefulsets",
+            Self::Events => "events",
+            Self::Leases => "leases",
+        }
+    }
+
+    fn root(self) -> &'static str {
+        match self {
+            Self::Pods | Self::Events => "/api/v1",
+            Self::StatefulSets => "/apis/apps/v1",
+            Self::Leases => "/apis/coordination.k8s.io/v1",
+        }
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.plural())
+    }
+}
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The resource.
+    pub resource: Resource,
+    /// The namespace; `None` for all of them.
+    pub namespace: Option<&'a str>,
+    /// The object; `None` for the collection.
+    pub name: Option<&'a str>,
+    /// The subresource.
+    pub subresource: Option<&'a str>,
+}
+
+impl<'a> Place<'a> {
+    /// All objects of a resource, in one namespace or in all.
+    pub fn collection(resource: Resource, namespace: Option<&'a str>) -> Self {
+        Self { resource, namespace, name: None, subresource: None }
+    }
+
+    /// One object.
+    pub fn object(resource: Resource, namespace: &'a str, name: &'a str) -> Self {
+        Self { resource, namespace: Some(namespace), name: Some(name), subresource: None }
+    }
+
+    /// A subresource of one object.
+    #[must_use]
+    pub fn subresource(self, subresource: &'a str) -> Self {
+        Self { subresource: Some(subresource), ..self }
+    }
+
+    fn path(&self, query: &[(&str, &str)]) -> String {
+        let mut path = self.resource.root().to_owned();
+        if let Some(namespace) = self.namespace {
+            path.push_str("/namespaces/");
+            escape(namespace, &mut path);
+        }
+        path.push('/');
+        path.push_str(self.resource.plural());
+        for segment in [self.name, self.subresource].into_iter().flatten() {
+            path.push('/');
+            escape(segment, &mut path);
+        }
+        for (position, (key, value)) in query.iter().enumerate() {
+            path.push(if position == 0 { '?' } else { '&' });
+            path.push_str(key);
+            path.push('=');
+            escape(value, &mut path);
+        }
+        path
+    }
+}
+
+/// Percent-encodes all but the characters that are literal everywhere in a URI.
+fn escape(text: &str, into: &mut String) {
+    const HEX: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            into.push(char::from(byte));
+        } else {
+            let digit = |nibble: u8| HEX.get(usize::from(nibble)).copied().unwrap_or('0');
+            into.extend(['%', digit(byte >> 4), digit(byte & 0xf)]);
+        }
+    }
+}
+
+/// The client of the operator.
+#[derive(Clone)]
+pub struct Api {
+    client: kube::Client,
+    metrics: Metrics,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// A client that counts its requests. `client` must not retry by itself.
+    pub fn new(client: kube::Client, metrics: Metrics) -> Self {
+        Self { client, metrics }
+    }
+
+    /// The series that requests are counted in.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Reads one object, consistently.
+    pub async fn get(&self, place: Place<'_>) -> Result<Value, ApiError> {
+        parse(&self.call("get", Method::GET, place, &[], None, CALL_TIMEOUT).await?)
+    }
+
+    /// Reads a page of a list.
+    pub async fn list(&self, place: Place<'_>, query: &[(&str, &str)]) -> Result<Vec<u8>, ApiError> {
+        self.call("list", Method::GET, place, query, None, LIST_TIMEOUT).await
+    }
+
+    /// Creates an object.
+    pub async fn create(&self, place: Place<'_>, manager: &str, object: &Value) -> Result<Value, ApiError> {
+        let query = [("fieldManager", manager)];
+        let body = Some(("application/json", object));
+        parse(&self.call("create", Method::POST, place, &query, body, CALL_TIMEOUT).await?)
+    }
+
+    /// Replaces an object at the resourceVersion that it carries.
+    pub async fn replace(&self, place: Place<'_>, manager: &str, object: &Value) -> Result<Value, ApiError> {
+        let query = [("fieldManager", manager)];
+        let body = Some(("application/json", object));
+        parse(&self.call("update", Method::PUT, place, &query, body, CALL_TIMEOUT).await?)
+    }
+
+    /// Merges fields into an object.
+    pub async fn merge(&self, place: Place<'_>, manager: &str, fields: &Value) -> Result<Value, ApiError> {
+        let query = [("fieldManager", manager)];
+        let body = Some(("application/merge-patch+json", fields));
+        parse(&self.call("patch", Method::PATCH, place, &query, body, CALL_TIMEOUT).await?)
+    }
+
+    /// Deletes an object with the given options.
+    pub async fn delete(&self, place: Place<'_>, options: &Value) -> Result<Value, ApiError> {
+        let body = Some(("application/json", options));
+        parse(&self.call("delete", Method::DELETE, place, &[], body, CALL_TIMEOUT).await?)
+    }
+
+    /// Opens a watch and returns its lines as they come.
+    pub async fn watch(&self, place: Place<'_>, query: &[(&str, &str)]) -> Result<Lines, ApiError> {
+        let mut query = query.to_vec();
+        query.push(("watch", "true"));
+        let answer = self.send("watch", Method::GET, place, &query, None, LIST_TIMEOUT).await?;
+        Ok(Lines { body: answer.into_body(), buffer: Vec::new(), scanned: 0 })
+    }
+
+    async fn call(
+        &self,
+        verb: &'static str,
+        method: Method,
+        place: Place<'_>,
+        query: &[(&str, &str)],
+        body: Option<(&'static str, &Value)>,
+        limit: Duration,
+    ) -> Result<Vec<u8>, ApiError> {
+        let answer = self.send(verb, method, place, query, body, limit).await?;
+        let collected = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect();
+        let bytes = tokio::time::timeout(limit, collected).await.map_err(|_| timed_out(limit))?;
+        Ok(bytes.map_err(|error| ApiError::Unanswered(error.to_string()))?.to_bytes().to_vec())
+    }
+
+    /// Sends a request; an answer that is not a success becomes an error here.
+    async fn send(
+        &self,
+        verb: &'static str,
+        method: Method,
+        place: Place<'_>,
+        query: &[(&str, &str)],
+        body: Option<(&'static str, &Value)>,
+        limit: Duration,
+    ) -> Result<http::Response<Body>, ApiError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(place.path(query))
+            .header(header::USER_AGENT, concat!("sts-plus/", env!("CARGO_PKG_VERSION")))
+            .header(header::ACCEPT, "application/json");
+        if let Some((content_type, _)) = body {
+            request = request.header(header::CONTENT_TYPE, content_type);
+        }
+        let bytes = body.map(|(_, value)| value.to_string().into_bytes()).unwrap_or_default();
+        let request = request.body(Body::from(bytes)).map_err(|error| ApiError::Refused {
+            code: 0,
+            message: format!("the request could not be built: {error}"),
+        })?;
+        let sent = tokio::time::timeout(limit, self.client.send(request)).await;
+        let answered = sent
+            .map_err(|_| timed_out(limit))
+            .and_then(|sent| sent.map_err(|error| ApiError::Unanswered(shorten(&describe(&error)))));
+        let code =
+            answered.as_ref().map_or("unanswered".to_owned(), |answer| answer.status().as_u16().to_string());
+        self.metrics
+            .requests
+            .get_or_create(&RequestLabels { verb, resource: place.resource.plural(), code })
+            .inc();
+        let answer = answered?;
+        if answer.status().is_success() { Ok(answer) } else { Err(refusal(answer).await) }
+    }
+}
+
+fn timed_out(limit: Duration) -> ApiError {
+    ApiError::Unanswered(format!("nothing came within {} s", limit.as_secs()))
+}
+
+fn parse(bytes: &[u8]) -> Result<Value, ApiError> {
+    // A success without a readable object is a success of unknown extent.
+    serde_json::from_slice(bytes).map_err(|error| ApiError::Unanswered(format!("unreadable answer: {error}")))
+}
+
+/// Errors of the transport nest; the innermost one names the cause.
+fn describe(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let inner_words = inner.to_string();
+        if !words.contains(&inner_words) {
+            words = format!("{words}: {inner_words}");
+        }
+        source = inner.source();
+    }
+    words
+}
+
+fn shorten(message: &str) -> String {
+    message.chars().take(MAX_MESSAGE_CHARACTERS).collect()
+}
+
+/// Turns a refusal into what is known: 4xx did nothing, 5xx may have.
+async fn refusal(answer: http::Response<Body>) -> ApiError {
+    let code = answer.status();
+    let retry_after =
+        answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let collected = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect();
+    let bytes = match tokio::time::timeout(CALL_TIMEOUT, collected).await {
+        Ok(Ok(body)) => body.to_bytes().to_vec(),
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    };
+    let status: Option<Value> = serde_json::from_slice(&bytes).ok();
+    let words = status.as_ref().and_then(|status| status.get("message")?.as_str());
+    let message = shorten(words.map_or_else(|| String::from_utf8_lossy(&bytes), Into::into).trim());
+    of_code(code, message, retry_after)
+}
+
+pub(super) fn of_code(code: StatusCode, message: String, retry_after: Option<u64>) -> ApiError {
+    match code {
+        StatusCode::CONFLICT => ApiError::Conflict(message),
+        StatusCode::NOT_FOUND => ApiError::NotFound(message),
+        StatusCode::GONE => ApiError::Gone(message),
+        StatusCode::FORBIDDEN => ApiError::Forbidden(message),
+        StatusCode::TOO_MANY_REQUESTS => {
+            let asked = retry_after.map_or(DEFAULT_RETRY_AFTER, Duration::from_secs);
+            ApiError::Throttled { retry_after: asked.min(MAX_RETRY_AFTER) }
+        }
+        code if code.is_server_error() => ApiError::Unanswered(format!("{code}: {message}")),
+        code => ApiError::Refused { code: code.as_u16(), message },
+    }
+}
+
+/// The lines of a watch.
+#[derive(Debug)]
+pub struct Lines {
+    body: Body,
+    buffer: Vec<u8>,
+    /// How far the buffer is known to hold no end of line.
+    scanned: usize,
+}
+
+impl Lines {
+    /// The next line; `None` when the server has ended the watch.
+    pub async fn next(&mut self, idle_limit: Duration) -> Result<Option<Vec<u8>>, ApiError> {
+        loop {
+            let unscanned = self.buffer.get(self.scanned..).unwrap_or_default();
+            if let Some(end) = unscanned.iter().position(|byte| *byte == b'\n') {
+                let rest = self.buffer.split_off(self.scanned + end + 1);
+                self.scanned = 0;
+                return Ok(Some(std::mem::replace(&mut self.buffer, rest)));
+            }
+            self.scanned = self.buffer.len();
+            if self.buffer.len() > MAX_LINE_BYTES {
+                return Err(ApiError::Unanswered(format!("a line of over {MAX_LINE_BYTES} bytes")));
+            }
+            match tokio::time::timeout(idle_limit, self.body.frame()).await {
+                Err(_) => return Err(timed_out(idle_limit)),
+                Ok(None) => return Ok(None),
+                Ok(Some(Err(error))) => return Err(ApiError::Unanswered(shorten(&describe(&error)))),
+                Ok(Some(Ok(frame))) => {
+                    if let Some(data) = frame.data_ref() {
+                        self.buffer.extend_from_slice(data);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Everything that `/metrics` shows.
+//!
+//! Our own series have the prefix `sts_plus_`. The four series of a group keep the names that existing
+//! dashboards and alerts of rollout-operator use, with a `namespace` label added. No label holds the name of
+//! an object, so the number of series grows with groups and not with pods.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Upper bounds in seconds: from one API call on loopback to a pass that waits for a throttled server.
+const DURATION_BUCKETS: [f64; 14] =
+    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0];
+
+/// All series of the process.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    /// Requests to the API server by verb, resource and status code.
+    pub requests: Family<RequestLabels, Counter>,
+    /// Objects that could not be decoded, by resource.
+    pub undecodable: Family<ResourceLabel, Counter>,
+    /// Rows in the caches, by resource.
+    pub cached: Family<ResourceLabel, Gauge>,
+    /// Consistent lists completed, by resource.
+    pub lists: Family<ResourceLabel, Counter>,
+    /// Keys waiting in the queue, by controller.
+    pub queue_depth: Family<ControllerLabel, Gauge>,
+    /// Writes by kind and outcome.
+    pub writes: Family<WriteLabels, Counter>,
+    /// Whether this process leads: 1 or 0.
+    pub leader: Gauge,
+    /// Events that were not sent because too many were waiting or one object had too many.
+    pub events_dropped: Counter,
+    /// Sets by state, per group.
+    pub sets: Family<StateLabels, Gauge>,
+    group_reconciles: Family<GroupLabels, Counter>,
+    group_failures: Family<GroupLabels, Counter>,
+    group_duration: Family<GroupLabels, Histogram, fn() -> Histogram>,
+    group_last_success: Family<GroupLabels, Gauge<f64, AtomicU64>>,
+}
+
+/// Labels of a request.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct RequestLabels {
+    /// The verb, as in RBAC.
+    pub verb: &'static str,
+    /// The resource's plural.
+    pub resource: &'static str,
+    /// The HTTP status, or `unanswered`.
+    pub code: String,
+}
+
+/// Label for a resource.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ResourceLabel {
+    /// The resource's plural.
+    pub resource: &'static str,
+}
+
+/// Label for a controller.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ControllerLabel {
+    /// The controller's name.
+    pub controller: &'static str,
+}
+
+/// Labels of a write.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct WriteLabels {
+    /// What was done.
+    pub verb: &'static str,
+    /// How it ended.
+    pub outcome: &'static str,
+}
+
+/// Labels of a group.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct GroupLabels {
+    /// The group's namespace.
+    pub namespace: Arc<str>,
+    /// The group's name.
+    pub rollout_group: Arc<str>,
+}
+
+/// Labels of a state within a group.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct StateLabels {
+    /// The group's namespace.
+    pub namespace: Arc<str>,
+    /// The group's name.
+    pub rollout_group: Arc<str>,
+    /// The kind of reason.
+    pub state: &'static str,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// A fresh set of series; nothing is global.
+    pub fn new() -> Self {
+        let mut metrics = Self {
+            registry: Arc::default(),
+            requests: Family::default(),
+            undecodable: Family::default(),
+            cached: Family::default(),
+            lists: Family::default(),
+            queue_depth: Family::default(),
+            writes: Family::default(),
+            leader: Gauge::default(),
+            events_dropped: Counter::default(),
+            sets: Family::default(),
+            group_reconciles: Family::default(),
+            group_failures: Family::default(),
+            group_duration: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),
+            group_last_success: Family::default(),
+        };
+        let mut registry = Registry::default();
+        let own = registry.sub_registry_with_prefix("sts_plus");
+        own.register("api_requests", "Requests to the API server", metrics.requests.clone());
+        own.register("undecodable_objects", "Objects that could not be decoded", metrics.undecodable.clone());
+        own.register("cached_objects", "Rows in the caches", metrics.cached.clone());
+        own.register("consistent_lists", "Consistent lists completed", metrics.lists.clone());
+        own.register("queue_depth", "Keys waiting in the queue", metrics.queue_depth.clone());
+        own.register("writes", "Writes by outcome", metrics.writes.clone());
+        own.register("leader", "Whether this process leads", metrics.leader.clone());
+        own.register("events_dropped", "Events that were not sent", metrics.events_dropped.clone());
+        own.register("rollout_sets", "StatefulSets of a group by state", metrics.sets.clone());
+        let theirs = registry.sub_registry_with_prefix("rollout_operator");
+        theirs.register("group_reconciles", "Passes over the group", metrics.group_reconciles.clone());
+        theirs.register("group_reconciles_failed", "Failed passes", metrics.group_failures.clone());
+        theirs.register(
+            "group_reconcile_duration_seconds",
+            "Time of a pass over the group",
+            metrics.group_duration.clone(),
+        );
+        theirs.register(
+            "last_successful_group_reconcile_timestamp_seconds",
+            "When the last successful pass ended",
+            metrics.group_last_success.clone(),
+        );
+        metrics.registry = Arc::new(registry);
+        metrics
+    }
+
+    /// Counts one pass over a group.
+    pub fn group_pass(&self, group: &GroupLabels, took: Duration, succeeded_at: Option<Timestamp>) {
+        self.group_reconciles.get_or_create(group).inc();
+        self.group_duration.get_or_create(group).observe(took.as_secs_f64());
+        let failures = self.group_failures.get_or_create(group).clone();
+        match succeeded_at {
+            Some(at) => {
+                let seconds = at.as_duration().as_secs_f64();
+                self.group_last_success.get_or_create(group).set(seconds);
+            }
+            None => {
+                failures.inc();
+            }
+        }
+    }
+
+    /// Removes all series of a group that is no more.
+    pub fn forget_group(&self, group: &GroupLabels, states: &[&'static str]) {
+        self.group_reconciles.remove(group);
+        self.group_failures.remove(group);
+        self.group_duration.remove(group);
+        self.group_last_success.remove(group);
+        for &state in states {
+            self.sets.remove(&StateLabels {
+                namespace: Arc::clone(&group.namespace),
+                rollout_group: Arc::clone(&group.rollout_group),
+                state,
+            });
+        }
+    }
+
+    /// All series in the OpenMetrics text format.
+    pub fn encode(&self) -> String {
+        let mut page = String::new();
+        // Writing to a string does not fail; a partial page would still be a valid answer.
+        text::encode(&mut page, &self.registry).ok();
+        page
+    }
+}

@@ -1,0 +1,80 @@
+//! The one gatekeeper. Every voluntary disruption, whoever wants it, asks here first and gets a [`Permit`] or
+//! a [`Reason`]. What it knows is read from API objects, so it survives a restart.
+
+use std::sync::Arc;
+
+use crate::health::{Health, Why};
+use crate::pod::PodRow;
+use crate::reason::Reason;
+
+/// Leave to disrupt one pod, in the state in which it was seen. Only the gatekeeper makes one, and a
+/// deletion cannot be written down without it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permit {
+    pod: Arc<PodRow>,
+}
+
+impl Permit {
+    /// The pod that may go, at the UID and version the leave was given for.
+    pub fn pod(&self) -> &PodRow {
+        &self.pod
+    }
+}
+
+/// One set of a disruption domain: its health and how much of it may be down.
+#[derive(Clone, Debug)]
+pub struct Guarded {
+    /// What is down already.
+    pub health: Health,
+    /// How many pods may be down at once.
+    pub max_unavailable: u32,
+}
+
+/// The gatekeeper of one disruption domain: the sets of a rollout group, or one set alone.
+#[derive(Debug)]
+pub struct Gatekeeper<'d> {
+    domain: &'d [Guarded],
+    granted: Vec<Grant>,
+}
+
+/// A permit given in this round: under way as far as later questions are concerned.
+#[derive(Debug)]
+struct Grant {
+    set: Arc<str>,
+    costs_budget: bool,
+}
+
+impl<'d> Gatekeeper<'d> {
+    /// A gatekeeper for the domain as it is now, with nothing granted yet.
+    pub fn new(domain: &'d [Guarded]) -> Self {
+        Self { domain, granted: Vec::new() }
+    }
+
+    /// May this superseded pod of `set` be replaced now?
+    ///
+    /// Never while a pod of another set of the domain is down or was just given leave to go down. A pod
+    /// that is broken goes at no cost, since nothing is lost by it and nothing else would heal the set; any
+    /// other pod, Ready or not, needs a free place in the set's budget.
+    pub fn ask(&mut self, set: &Arc<str>, pod: &Arc<PodRow>) -> Result<Permit, Reason> {
+        let mine = self.domain.iter().find(|guarded| guarded.health.set == *set);
+        let Some(mine) = mine else {
+            return Err(Reason::NotInDomain { set: Arc::clone(set) });
+        };
+        let others = || self.domain.iter().filter(|guarded| guarded.health.set != *set);
+        if let Some(other) = others().find(|guarded| !guarded.health.all_ready()) {
+            return Err(Reason::other_set_not_ready(&other.health));
+        }
+        if let Some(grant) = self.granted.iter().find(|grant| grant.set != *set) {
+            return Err(Reason::WaitingForTurn { set: Arc::clone(&grant.set) });
+        }
+        let broken =
+            mine.health.down.iter().any(|down| down.pod == pod.name && matches!(down.why, Why::Broken(_)));
+        let spent = self.granted.iter().filter(|grant| grant.costs_budget).count();
+        let used = mine.health.count.saturating_add(u32::try_from(spent).unwrap_or(u32::MAX));
+        if !broken && used >= mine.max_unavailable {
+            return Err(Reason::budget_spent(&mine.health, mine.max_unavailable));
+        }
+        self.granted.push(Grant { set: Arc::clone(set), costs_budget: !broken });
+        Ok(Permit { pod: Arc::clone(pod) })
+    }
+}

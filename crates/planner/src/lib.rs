@@ -1,0 +1,27 @@
+//! Every decision that sts-plus takes, as pure functions of a world and a time.
+//!
+//! ```text
+//!            world, now                      Plan { batches, reports, wake_at }
+//! operator ------------->  rollout_group  ------------------------------------>  operator
+//!                               |  "may this pod go?"
+//!                               v
+//!                          disruption         the one gatekeeper: a Permit or a Reason
+//!                               |
+//!                               v
+//!                            health           what is down, judged from spec and pods
+//! ```
+//!
+//! There is no clock, no client, no logging and no randomness here. A deletion can be written down only
+//! with a [`disruption::Permit`], which carries the UID and the resourceVersion it was decided under, so a
+//! plan without preconditions cannot be expressed.
+
+pub mod amount;
+pub mod disruption;
+pub mod health;
+pub mod ordinal;
+pub mod plan;
+pub mod pod;
+pub mod reason;
+pub mod rollout_group;
+pub mod selector;
+pub mod set;

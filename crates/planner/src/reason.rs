@@ -1,0 +1,238 @@
+//! Why a set is in the state it is in. A reason is data; its words are made here and nowhere else, and are
+//! the same in the set's annotation, in events, in logs and on the command line.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::health::Health;
+
+/// The reason behind the state of one set of a rollout group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// All pods are of the target revision.
+    UpToDate {
+        /// The target revision.
+        revision: Arc<str>,
+    },
+    /// Outdated pods are being replaced.
+    Rolling {
+        /// The target revision.
+        revision: Arc<str>,
+    },
+    /// Outdated pods wait until another set of the group, whose turn it is, is done.
+    WaitingForTurn {
+        /// The set whose turn it is.
+        set: Arc<str>,
+    },
+    /// Outdated pods wait because a pod of another set, which is not being rolled, is down.
+    OtherSetNotReady {
+        /// The set with the pod that is down.
+        set: Arc<str>,
+        /// What is down, in words.
+        down: String,
+    },
+    /// Outdated pods wait because as many pods of the set as may be down are down already.
+    BudgetSpent {
+        /// What is down, in words.
+        down: String,
+        /// How many may be down.
+        max_unavailable: u32,
+    },
+    /// A pod of the target revision is broken, so no further pod is risked.
+    PodBroken {
+        /// The target revision.
+        revision: Arc<str>,
+        /// What is down, in words.
+        down: String,
+    },
+    /// Nothing is outdated in this set, but its pods that are down hold up the group.
+    NotReady {
+        /// What is down, in words.
+        down: String,
+    },
+    /// The user has paused the set.
+    Paused,
+    /// The group is not rolled at all, because a set in it has another update strategy.
+    GroupSkipped {
+        /// The set with the other strategy.
+        set: Arc<str>,
+        /// That strategy.
+        strategy: Box<str>,
+    },
+    /// The set's own controller has not yet looked at the present spec.
+    NotObserved {
+        /// The generation of the spec.
+        generation: i64,
+    },
+    /// The set is being deleted.
+    Deleting,
+    /// A disruption was asked for a set that the gatekeeper was not told about.
+    NotInDomain {
+        /// That set.
+        set: Arc<str>,
+    },
+}
+
+/// How loudly a reason is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// All goes its way.
+    Normal,
+    /// Somebody should look.
+    Warning,
+    /// The user asked for something that cannot be done.
+    Error,
+}
+
+impl Reason {
+    /// All kinds, as [`Reason::kind`] spells them: the values of the metric's label.
+    pub const KINDS: [&'static str; 12] = [
+        "UpToDate",
+        "Rolling",
+        "WaitingForTurn",
+        "OtherSetNotReady",
+        "BudgetSpent",
+        "PodBroken",
+        "NotReady",
+        "Paused",
+        "GroupSkipped",
+        "NotObserved",
+        "Deleting",
+        "NotInDomain",
+    ];
+
+    /// A pod of another set is down.
+    pub fn other_set_not_ready(other: &Health) -> Self {
+        Self::OtherSetNotReady { set: Arc::clone(&other.set), down: other.summary() }
+    }
+
+    /// The set's own pods that are down leave no room.
+    pub fn budget_spent(health: &Health, max_unavailable: u32) -> Self {
+        Self::BudgetSpent { down: health.summary(), max_unavailable }
+    }
+
+    /// The kind of reason in one word: the state in the annotation, the reason of the event, the label of
+    /// the metric.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::UpToDate { .. } => "UpToDate",
+            Self::Rolling { .. } => "Rolling",
+            Self::WaitingForTurn { .. } => "WaitingForTurn",
+            Self::OtherSetNotReady { .. } => "OtherSetNotReady",
+            Self::BudgetSpent { .. } => "BudgetSpent",
+            Self::PodBroken { .. } => "PodBroken",
+            Self::NotReady { .. } => "NotReady",
+            Self::Paused => "Paused",
+            Self::GroupSkipped { .. } => "GroupSkipped",
+            Self::NotObserved { .. } => "NotObserved",
+            Self::Deleting => "Deleting",
+            Self::NotInDomain { .. } => "NotInDomain",
+        }
+    }
+
+    /// What the reason is about, beyond its kind: a change of it is a transition. Pods are not part of it,
+    /// so that a rollout does not announce each of them.
+    pub fn subject(&self) -> Option<&str> {
+        match self {
+            Self::UpToDate { revision } | Self::Rolling { revision } | Self::PodBroken { revision, .. } => {
+                Some(revision)
+            }
+            Self::WaitingForTurn { set }
+            | Self::OtherSetNotReady { set, .. }
+            | Self::GroupSkipped { set, .. }
+            | Self::NotInDomain { set } => Some(set),
+            Self::BudgetSpent { .. }
+            | Self::NotReady { .. }
+            | Self::Paused
+            | Self::NotObserved { .. }
+            | Self::Deleting => None,
+        }
+    }
+
+    /// What would end the wait; `None` when nothing is awaited.
+    pub fn release(&self) -> Option<String> {
+        let release = match self {
+            Self::UpToDate { .. } | Self::Deleting => return None,
+            Self::Rolling { revision } => {
+                format!("every pod is of revision {revision} and Ready")
+            }
+            Self::WaitingForTurn { set } => {
+                format!(
+                    "every pod of {set} is of its target revision and Ready, or {set} is paused and Ready"
+                )
+            }
+            Self::OtherSetNotReady { set, .. } => format!("every pod of {set} is Ready"),
+            Self::BudgetSpent { .. } => "pods become Ready, or rollout-max-unavailable is raised".to_owned(),
+            Self::PodBroken { .. } => {
+                "the pod recovers, or the set's template is changed to one that works".to_owned()
+            }
+            Self::NotReady { .. } => "the pods become Ready".to_owned(),
+            Self::Paused => {
+                "the annotation grafana.com/rollout-paused is removed (sts-plus resume)".to_owned()
+            }
+            Self::GroupSkipped { set, .. } => {
+                format!("{set} gets the update strategy OnDelete, or leaves the group")
+            }
+            Self::NotObserved { generation } => {
+                format!("the StatefulSet controller reports observedGeneration {generation} and a revision")
+            }
+            Self::NotInDomain { set } => format!("{set} is seen again"),
+        };
+        Some(release)
+    }
+
+    /// How loudly it is told.
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::UpToDate { .. }
+            | Self::Rolling { .. }
+            | Self::WaitingForTurn { .. }
+            | Self::Paused
+            | Self::Deleting => Severity::Normal,
+            Self::OtherSetNotReady { .. }
+            | Self::BudgetSpent { .. }
+            | Self::PodBroken { .. }
+            | Self::NotReady { .. }
+            | Self::NotObserved { .. }
+            | Self::NotInDomain { .. } => Severity::Warning,
+            Self::GroupSkipped { .. } => Severity::Error,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UpToDate { revision } => write!(f, "all pods are of revision {revision}"),
+            Self::Rolling { revision } => write!(
+                f,
+                "rolling to revision {revision}: the next outdated pod goes when those replaced before it are Ready"
+            ),
+            Self::WaitingForTurn { set } => write!(f, "waits for its turn after {set}"),
+            Self::OtherSetNotReady { set, down } => {
+                write!(f, "waits because not all pods of {set} are Ready: {down}")
+            }
+            Self::BudgetSpent { down, max_unavailable } => write!(
+                f,
+                "waits because rollout-max-unavailable is {max_unavailable} and that many pods are not Ready: {down}"
+            ),
+            Self::PodBroken { revision, down } => {
+                write!(f, "waits because a pod of revision {revision} is broken: {down}")
+            }
+            Self::NotReady { down } => {
+                write!(f, "holds up its group because not all its pods are Ready: {down}")
+            }
+            Self::Paused => f.write_str("paused by the annotation grafana.com/rollout-paused"),
+            Self::GroupSkipped { set, strategy } => write!(
+                f,
+                "the group is skipped because the update strategy of {set} is {strategy} and not OnDelete"
+            ),
+            Self::NotObserved { generation } => write!(
+                f,
+                "waits because the StatefulSet controller has not reported a revision for generation {generation}"
+            ),
+            Self::Deleting => f.write_str("the set is being deleted"),
+            Self::NotInDomain { set } => write!(f, "waits because {set} is not known to the gatekeeper"),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Rollout groups: the StatefulSets of one workload, one per zone, rolled one zone at a time.
+//!
+//! [`plan`] looks at a whole group at one moment. It judges each set ([`zone`]), finds the one set whose turn it
+//! is, asks the gatekeeper for each outdated pod of it, and says of every set why it is where it is
+//! ([`report`]). It remembers nothing: the next event brings the next plan.
+
+pub mod report;
+pub mod zone;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use sts_plus_api::keys;
+
+use crate::disruption::{Gatekeeper, Guarded};
+use crate::health::Member;
+use crate::ordinal;
+use crate::plan::{Action, Batch};
+use crate::reason::Reason;
+use crate::set::SetRow;
+use report::Report;
+use zone::{Stage, Zone};
+
+/// How long a spec may stay unobserved by the set's own controller before it is worth telling: it normally
+/// takes milliseconds, and a state that is over before it is read is noise.
+pub const OBSERVATION_GRACE: SignedDuration = SignedDuration::from_secs(10);
+
+/// All that the decision may look at.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// The group's name.
+    pub group: Arc<str>,
+    /// The sets that carry the group's label, with their pods.
+    pub members: Vec<Member>,
+    /// Other sets whose pods the selector of a member also matches, as (member, other, its group).
+    pub overlaps: Vec<Overlap>,
+    /// Since when the spec of a set (by UID) has been seen unobserved. Kept in memory only: losing it
+    /// delays a message.
+    pub unobserved_since: BTreeMap<Arc<str>, Timestamp>,
+}
+
+/// Two sets that select the same pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overlap {
+    /// The member of this group.
+    pub set: Arc<str>,
+    /// The other set.
+    pub other: Arc<str>,
+}
+
+/// What to do for a group now, and what to say.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The writes, in order.
+    pub batches: Vec<Batch>,
+    /// One report for each set, in natural order of their names.
+    pub reports: Vec<Report>,
+    /// When to look again although nothing has changed.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// Decides what to do for a group at a moment.
+pub fn plan(world: &World, now: Timestamp) -> Plan {
+    let mut members: Vec<_> = world.members.iter().collect();
+    members.sort_by(|left, right| ordinal::natural(&left.set.name, &right.set.name));
+    let zones: Vec<_> = members.into_iter().map(|member| Zone::judge(member, now)).collect();
+    let turn = match zones.iter().find_map(Zone::foreign_strategy) {
+        Some(skipped) => Turn::Skipped(skipped),
+        None => take_turn(&zones),
+    };
+    let reports: Vec<_> = zones.iter().map(|zone| Report::of(zone, &zones, &turn, world, now)).collect();
+
+    let unobserved = zones
+        .iter()
+        .filter(|zone| zone.target.is_none())
+        .filter_map(|zone| world.unobserved_since.get(&zone.member.set.uid))
+        .filter_map(|since| since.saturating_add(OBSERVATION_GRACE).ok())
+        .filter(|grace_ends| *grace_ends > now);
+    let wake_at = zones.iter().filter_map(|zone| zone.health.changes_at).chain(unobserved).min();
+
+    let deletions = match &turn {
+        Turn::Rolling { deletions, .. } => deletions.clone(),
+        _ => Vec::new(),
+    };
+    let promotions = match &turn {
+        Turn::Skipped(_) => Vec::new(),
+        _ => zones.iter().filter_map(Zone::promotion).collect(),
+    };
+    // Deletions first: they are the rollout, all else is telling about it.
+    let telling = promotions.into_iter().chain(reports.iter().filter_map(Report::write)).collect();
+    let batches = [deletions, telling].into_iter().filter(|actions: &Vec<_>| !actions.is_empty());
+    Plan { batches: batches.map(|actions| Batch { actions }).collect(), reports, wake_at }
+}
+
+/// What a set that has left its group still needs: our annotation taken away.
+pub fn release(set: &SetRow) -> Option<Action> {
+    let ours = set.group.is_none() && set.steering.rollout_status.is_some();
+    ours.then(|| Action::annotate(set, keys::ROLLOUT_STATUS, None, keys::MANAGER_ROLLOUT_GROUP))
+}
+
+/// Whose turn it is.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// The group is not rolled at all.
+    Skipped(Reason),
+    /// No set has anything to do or to wait for.
+    Nobody,
+    /// This set keeps the others waiting without being rolled: it is not Ready, or not observed.
+    HeldUpBy(Arc<str>),
+    /// This set has outdated pods; some may go now, or something keeps them.
+    Rolling {
+        /// The set.
+        set: Arc<str>,
+        /// The pods that go now.
+        deletions: Vec<Action>,
+        /// Why no further pod goes now, if one would like to.
+        denied: Option<Reason>,
+    },
+}
+
+/// Finds the first set that is not done: the one with pods down if there is exactly one such set, so that a
+/// disturbed zone is finished before another is touched, then by name. A paused set is passed over, but
+/// what is down in it still keeps the others from rolling, since the gatekeeper sees it.
+fn take_turn(zones: &[Zone<'_>]) -> Turn {
+    let not_ready: Vec<_> = zones.iter().filter(|zone| !zone.health.all_ready()).collect();
+    let first = match not_ready.as_slice() {
+        [only] => Some(*only),
+        _ => None,
+    };
+    let by_name = zones.iter().filter(|zone| first.is_none_or(|f| f.name() != zone.name()));
+    for zone in first.into_iter().chain(by_name) {
+        match zone.stage() {
+            Stage::PassedOver | Stage::Done => {}
+            Stage::HoldsUp => return Turn::HeldUpBy(Arc::clone(zone.name())),
+            Stage::Outdated => return roll(zone, zones),
+        }
+    }
+    Turn::Nobody
+}
+
+fn roll(zone: &Zone<'_>, zones: &[Zone<'_>]) -> Turn {
+    let domain: Vec<_> = zones
+        .iter()
+        .map(|zone| Guarded { health: zone.health.clone(), max_unavailable: zone.max_unavailable })
+        .collect();
+    let mut gatekeeper = Gatekeeper::new(&domain);
+    let (mut deletions, mut denied) = (Vec::new(), None);
+    for pod in zone.candidates() {
+        match gatekeeper.ask(zone.name(), pod) {
+            Ok(permit) => deletions.push(Action::delete(&permit)),
+            Err(reason) => {
+                denied = Some(reason);
+                break;
+            }
+        }
+    }
+    Turn::Rolling { set: Arc::clone(zone.name()), deletions, denied }
+}
+
+#[cfg(test)]
+#[path = "tests/mod.rs"]
+mod tests;

@@ -1,0 +1,270 @@
+//! What is said about each set: the reason for its state, since when, and its pods by revision.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use sts_plus_api::keys;
+use sts_plus_api::rollout_status::RolloutStatus;
+
+use super::zone::Zone;
+use super::{OBSERVATION_GRACE, Turn, World};
+use crate::amount::DEFAULT_MAX_UNAVAILABLE;
+use crate::health::Why;
+use crate::plan::Action;
+use crate::reason::Reason;
+use crate::set::SetRow;
+
+/// What is said about one set.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The set.
+    pub set: Arc<SetRow>,
+    /// The revision its pods shall have.
+    pub target: Option<Box<str>>,
+    /// Why it is where it is.
+    pub reason: Reason,
+    /// Since when it has been there.
+    pub since: Timestamp,
+    /// Whether the state differs from the one written on the set.
+    pub transition: Transition,
+    /// Faults in what the user wrote.
+    pub warnings: Vec<Warning>,
+    /// Its pods by revision, the target first.
+    pub pods: Vec<Tally>,
+    /// What is down, in words; empty when nothing is.
+    pub down: String,
+    /// What the annotation should say.
+    status: RolloutStatus,
+}
+
+/// How a state relates to the one that is written on the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transition {
+    /// It is the same.
+    None,
+    /// It is another one, or the set has none yet.
+    Changed,
+    /// It is another one, too young to be worth telling.
+    Unsettled,
+    /// Nothing was written yet and nothing is the matter: noted, but not announced.
+    FirstSight,
+}
+
+/// Pods of one revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// The revision; `None` for pods without the label.
+    pub revision: Option<Arc<str>>,
+    /// How many pods there are.
+    pub pods: u32,
+    /// How many of them serve.
+    pub ready: u32,
+}
+
+/// A fault in what the user wrote on a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// The annotation for the budget cannot be used.
+    BadMaxUnavailable {
+        /// Its value.
+        value: Box<str>,
+    },
+    /// Another set selects the same pods.
+    SelectorOverlap {
+        /// That set.
+        other: Arc<str>,
+    },
+}
+
+impl Warning {
+    /// The kind of warning in one word: the reason of the event.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::BadMaxUnavailable { .. } => "InvalidMaxUnavailable",
+            Self::SelectorOverlap { .. } => "SelectorOverlap",
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadMaxUnavailable { value } => write!(
+                f,
+                "the annotation {} is {:?}, which is neither a positive number nor a percentage from 1% to 100%: {} is used",
+                keys::MAX_UNAVAILABLE,
+                shorten(value),
+                DEFAULT_MAX_UNAVAILABLE
+            ),
+            Self::SelectorOverlap { other } => write!(
+                f,
+                "its selector also matches the pods of {other}: pods count for the set that controls them"
+            ),
+        }
+    }
+}
+
+/// A hostile annotation may be 256 KiB long; a message holds this many characters of it.
+const QUOTED_CHARACTERS: usize = 64;
+
+fn shorten(value: &str) -> String {
+    match value.char_indices().nth(QUOTED_CHARACTERS) {
+        Some((end, _)) => format!("{}...", value.get(..end).unwrap_or_default()),
+        None => value.to_owned(),
+    }
+}
+
+impl Report {
+    pub(super) fn of(
+        zone: &Zone<'_>,
+        zones: &[Zone<'_>],
+        turn: &Turn,
+        world: &World,
+        now: Timestamp,
+    ) -> Self {
+        let set = &zone.member.set;
+        let reason = reason(zone, zones, turn);
+        let written = set.steering.rollout_status.as_deref().and_then(RolloutStatus::parse);
+        let same = written.as_ref().filter(|written| {
+            written.group == *world.group
+                && written.state == reason.kind()
+                && written.subject.as_deref() == reason.subject()
+        });
+        let since = same.map_or(now, |same| same.since);
+        let transition = match (&reason, same, &written) {
+            (_, Some(_), _) => Transition::None,
+            (Reason::NotObserved { .. }, ..) if observed_soon(world, set, now) => Transition::Unsettled,
+            (Reason::UpToDate { .. }, None, None) => Transition::FirstSight,
+            _ => Transition::Changed,
+        };
+        let status = RolloutStatus {
+            group: world.group.to_string(),
+            state: reason.kind().to_owned(),
+            subject: reason.subject().map(str::to_owned),
+            message: reason.to_string(),
+            release: reason.release(),
+            since,
+        };
+        Self {
+            set: Arc::clone(set),
+            target: zone.target.map(Into::into),
+            since,
+            transition,
+            warnings: warnings(zone, world),
+            pods: tally(zone),
+            down: zone.health.summary(),
+            reason,
+            status,
+        }
+    }
+
+    /// Writes the state on the set, if that is due.
+    pub(super) fn write(&self) -> Option<Action> {
+        let due = matches!(self.transition, Transition::Changed | Transition::FirstSight);
+        let value = serde_json::to_string(&self.status).ok().filter(|_| due)?;
+        Some(Action::annotate(&self.set, keys::ROLLOUT_STATUS, Some(&value), keys::MANAGER_ROLLOUT_GROUP))
+    }
+}
+
+fn observed_soon(world: &World, set: &SetRow, now: Timestamp) -> bool {
+    let since = world.unobserved_since.get(&set.uid).copied().unwrap_or(now);
+    since.saturating_add(OBSERVATION_GRACE).is_ok_and(|grace_ends| now < grace_ends)
+}
+
+fn reason(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn) -> Reason {
+    if let Turn::Skipped(reason) = turn {
+        return reason.clone();
+    }
+    if zone.member.set.deleting {
+        return Reason::Deleting;
+    }
+    if zone.paused {
+        return Reason::Paused;
+    }
+    let Some(target) = zone.target else {
+        return Reason::NotObserved { generation: zone.member.set.generation };
+    };
+    let revision: Arc<str> = target.into();
+    if zone.unfinished() {
+        return match turn {
+            Turn::Rolling { set, deletions, denied } if set == zone.name() => {
+                rolling(zone, revision, deletions.len(), denied.as_ref())
+            }
+            Turn::HeldUpBy(set) if set == zone.name() => rolling(zone, revision, 0, None),
+            _ => waiting(zone, zones, turn),
+        };
+    }
+    let group_has_work = zones.iter().any(Zone::unfinished);
+    if group_has_work && !zone.health.all_ready() {
+        return Reason::NotReady { down: zone.health.summary() };
+    }
+    Reason::UpToDate { revision }
+}
+
+/// The state of the set whose turn it is.
+fn rolling(zone: &Zone<'_>, revision: Arc<str>, deletions: usize, denied: Option<&Reason>) -> Reason {
+    if deletions > 0 {
+        return Reason::Rolling { revision };
+    }
+    if let Some(reason @ Reason::OtherSetNotReady { .. }) = denied {
+        return reason.clone();
+    }
+    let down_pods = || zone.member.pods.iter().filter_map(|pod| Some((pod, zone.why_down(pod)?)));
+    let of_target = |pod_revision: Option<&str>| pod_revision == Some(&*revision);
+    let new_pod_broken =
+        down_pods().any(|(pod, why)| of_target(pod.revision.as_deref()) && matches!(why, Why::Broken(_)));
+    if new_pod_broken {
+        return Reason::PodBroken { revision, down: zone.health.summary() };
+    }
+    // An outdated pod that is down without being on its way out was not taken down by this rollout.
+    let lost_otherwise = down_pods().any(|(pod, _)| !of_target(pod.revision.as_deref()) && !pod.terminating);
+    match denied {
+        Some(reason @ Reason::BudgetSpent { .. }) if lost_otherwise => reason.clone(),
+        _ => Reason::Rolling { revision },
+    }
+}
+
+/// The state of a set with outdated pods whose turn it is not.
+fn waiting(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn) -> Reason {
+    let not_ready = |name: &Arc<str>| {
+        let other = zones.iter().find(|other| other.name() == name && other.name() != zone.name());
+        other.map(|other| Reason::other_set_not_ready(&other.health))
+    };
+    let own = || Reason::NotReady { down: zone.health.summary() };
+    let rolls = |name: &Arc<str>| {
+        zones.iter().any(|other| other.name() == name && (other.unfinished() || other.target.is_none()))
+    };
+    match turn {
+        Turn::HeldUpBy(set) if rolls(set) => Reason::WaitingForTurn { set: Arc::clone(set) },
+        Turn::HeldUpBy(set) | Turn::Rolling { denied: Some(Reason::OtherSetNotReady { set, .. }), .. } => {
+            not_ready(set).unwrap_or_else(own)
+        }
+        Turn::Rolling { set, .. } => Reason::WaitingForTurn { set: Arc::clone(set) },
+        Turn::Nobody | Turn::Skipped(_) => own(),
+    }
+}
+
+fn warnings(zone: &Zone<'_>, world: &World) -> Vec<Warning> {
+    let bad_budget = zone.bad_max_unavailable.map(|value| Warning::BadMaxUnavailable { value: value.into() });
+    let overlaps = world
+        .overlaps
+        .iter()
+        .filter(|overlap| overlap.set == *zone.name())
+        .map(|overlap| Warning::SelectorOverlap { other: Arc::clone(&overlap.other) });
+    bad_budget.into_iter().chain(overlaps).collect()
+}
+
+fn tally(zone: &Zone<'_>) -> Vec<Tally> {
+    let mut by_revision: BTreeMap<Option<Arc<str>>, (u32, u32)> = BTreeMap::new();
+    for pod in &zone.member.pods {
+        let (pods, ready) = by_revision.entry(pod.revision.clone()).or_default();
+        *pods += 1;
+        *ready += u32::from(zone.why_down(pod).is_none());
+    }
+    let mut tallies: Vec<_> =
+        by_revision.into_iter().map(|(revision, (pods, ready))| Tally { revision, pods, ready }).collect();
+    tallies.sort_by_key(|tally| tally.revision.as_deref() != zone.target);
+    tallies
+}

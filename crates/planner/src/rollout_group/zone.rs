@@ -1,0 +1,139 @@
+//! One set of a group, judged: its target, its budget, what is outdated and what is down.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use sts_plus_api::keys;
+
+use crate::amount::{Amount, DEFAULT_MAX_UNAVAILABLE};
+use crate::health::{Health, Member, Why};
+use crate::ordinal;
+use crate::plan::Action;
+use crate::pod::PodRow;
+use crate::reason::Reason;
+use crate::set::Strategy;
+
+/// A member of the group as the plan sees it.
+#[derive(Debug)]
+pub struct Zone<'w> {
+    /// The set and its pods.
+    pub member: &'w Member,
+    /// The revision its pods shall have; `None` until the set's controller has observed the spec.
+    pub target: Option<&'w str>,
+    /// Its pods of another revision, or of none, that the spec asks for.
+    pub outdated: Vec<&'w Arc<PodRow>>,
+    /// What is down.
+    pub health: Health,
+    /// How many pods may be down at once.
+    pub max_unavailable: u32,
+    /// The annotation's value, where it could not be used.
+    pub bad_max_unavailable: Option<&'w str>,
+    /// Whether the user has paused it.
+    pub paused: bool,
+}
+
+/// How far a set is in the eyes of the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Not to be rolled now: paused, or being deleted.
+    PassedOver,
+    /// Nothing outdated, all Ready.
+    Done,
+    /// Nothing outdated but something down, or the target unknown.
+    HoldsUp,
+    /// Some pods are outdated.
+    Outdated,
+}
+
+impl<'w> Zone<'w> {
+    /// Judges a member at a moment.
+    pub fn judge(member: &'w Member, now: Timestamp) -> Self {
+        let set = &member.set;
+        let target = set.target();
+        let outdated = member.pods.iter().filter(|pod| {
+            target.is_some_and(|target| pod.revision.as_deref() != Some(target))
+                && member.wanted_ordinal(pod).is_some()
+        });
+        let written = set.steering.max_unavailable.as_deref();
+        let amount = written.map_or(Some(Amount::Count(DEFAULT_MAX_UNAVAILABLE)), Amount::parse);
+        Self {
+            member,
+            target,
+            outdated: outdated.collect(),
+            health: Health::of(member, now),
+            max_unavailable: amount.map_or(DEFAULT_MAX_UNAVAILABLE, |amount| amount.of(set.replicas)),
+            bad_max_unavailable: written.filter(|_| amount.is_none()),
+            paused: set.steering.paused.as_deref() == Some("true"),
+        }
+    }
+
+    /// The set's name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.member.set.name
+    }
+
+    /// Why the whole group is skipped, if this set does not leave deletions to us.
+    pub(crate) fn foreign_strategy(&self) -> Option<Reason> {
+        match &self.member.set.strategy {
+            Strategy::OnDelete => None,
+            Strategy::Other(strategy) => {
+                Some(Reason::GroupSkipped { set: Arc::clone(self.name()), strategy: strategy.clone() })
+            }
+        }
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        if self.paused || self.member.set.deleting {
+            Stage::PassedOver
+        } else if !self.outdated.is_empty() {
+            Stage::Outdated
+        } else if self.target.is_none() || !self.health.all_ready() {
+            Stage::HoldsUp
+        } else {
+            Stage::Done
+        }
+    }
+
+    /// The outdated pods that are not on their way out already, in the order in which they should go: broken
+    /// ones, then others that are down, so that no healthy pod is lost while one that is lost already would do;
+    /// then by ordinal, the lowest first.
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = &'w Arc<PodRow>> {
+        let mut pods: Vec<_> = self.outdated.iter().filter(|pod| !pod.terminating).copied().collect();
+        pods.sort_by(|left, right| {
+            let urgency = |pod: &PodRow| Reverse(self.urgency(pod));
+            urgency(left).cmp(&urgency(right)).then_with(|| ordinal::natural(&left.name, &right.name))
+        });
+        pods.into_iter()
+    }
+
+    fn urgency(&self, pod: &PodRow) -> u8 {
+        match self.why_down(pod) {
+            Some(Why::Broken(_)) => 2,
+            Some(_) => 1,
+            None => 0,
+        }
+    }
+
+    /// Why a pod of the set is down, if it is.
+    pub fn why_down(&self, pod: &PodRow) -> Option<&Why> {
+        self.health.down.iter().find(|down| down.pod == pod.name).map(|down| &down.why)
+    }
+
+    /// Whether the set's rollout has begun and is not over: pods are outdated, or the last ones have been
+    /// replaced and are not Ready yet.
+    pub fn unfinished(&self) -> bool {
+        !self.outdated.is_empty() || (self.promotable().is_some() && !self.health.all_ready())
+    }
+
+    /// The target, where the status still calls another revision current.
+    fn promotable(&self) -> Option<&'w str> {
+        self.target.filter(|target| self.member.set.current_revision.as_deref() != Some(target))
+    }
+
+    /// Once every pod is of the target revision and Ready, the status should say so.
+    pub(crate) fn promotion(&self) -> Option<Action> {
+        let revision = self.promotable().filter(|_| self.stage() == Stage::Done)?;
+        Some(Action::promote(&self.member.set, revision, keys::MANAGER_ROLLOUT_GROUP))
+    }
+}

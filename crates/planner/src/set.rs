@@ -1,0 +1,78 @@
+//! The set row: what decisions may look at of a StatefulSet.
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+
+use crate::selector::{Labels, Selector};
+
+/// A StatefulSet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetRow {
+    /// The set's namespace.
+    pub namespace: Arc<str>,
+    /// The set's name.
+    pub name: Arc<str>,
+    /// The set's UID.
+    pub uid: Arc<str>,
+    /// The version this row was read at.
+    pub resource_version: Box<str>,
+    /// Counts changes of the spec.
+    pub generation: i64,
+    /// The generation that the status speaks of.
+    pub observed_generation: i64,
+    /// Whether the set has a deletion timestamp.
+    pub deleting: bool,
+    /// The rollout group, where the label is present.
+    pub group: Option<Arc<str>>,
+    /// The annotations that steer a rollout, as written.
+    pub steering: Steering,
+    /// How many pods the set shall have.
+    pub replicas: u32,
+    /// The first ordinal.
+    pub first_ordinal: u32,
+    /// How long a pod must have been Ready to count.
+    pub min_ready: SignedDuration,
+    /// How the set's own controller updates pods.
+    pub strategy: Strategy,
+    /// Which pods the set claims.
+    pub selector: Selector,
+    /// The labels its pods are created with.
+    pub template_labels: Labels,
+    /// The revision that the status calls current.
+    pub current_revision: Option<Box<str>>,
+    /// The revision that the status calls the update revision: the target.
+    pub update_revision: Option<Box<str>>,
+}
+
+/// Annotations of a set, as the user or we wrote them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Steering {
+    /// The value of `rollout-max-unavailable`.
+    pub max_unavailable: Option<Box<str>>,
+    /// The value of `grafana.com/rollout-paused`.
+    pub paused: Option<Box<str>>,
+    /// The value of `sts.plus/rollout-status`.
+    pub rollout_status: Option<Box<str>>,
+}
+
+/// How the StatefulSet controller replaces outdated pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// Somebody else deletes them: us.
+    OnDelete,
+    /// It does so itself, or by a strategy of this name.
+    Other(Box<str>),
+}
+
+impl SetRow {
+    /// The revision its pods shall have; `None` while the status does not speak of the present spec.
+    pub fn target(&self) -> Option<&str> {
+        (self.observed_generation >= self.generation).then_some(self.update_revision.as_deref()?)
+    }
+
+    /// The ordinals its pods shall have.
+    pub fn ordinals(&self) -> std::ops::Range<u32> {
+        self.first_ordinal..self.first_ordinal.saturating_add(self.replicas)
+    }
+}
