@@ -15,7 +15,6 @@ use std::{
 use http::Request;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::{Api, Client, Config, api::PostParams, config::AuthInfo};
-use rcgen::KeyPair;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use serde_json::json;
 use tempfile::TempDir;
@@ -27,7 +26,7 @@ use crate::{
     layout::Layout,
     ports,
     process::{Process, ProcessError},
-    wait::{NotYet, TimedOut, try_until},
+    wait::{NotYet, TimedOut, try_until, try_until_stable},
 };
 
 /// What a cluster needs whose nodes are hollow: those bind pods and claims themselves and send no heartbeats.
@@ -110,9 +109,6 @@ pub enum ControlPlaneError {
     /// Its folder cannot be used.
     #[error("the control plane's folder: {0}")]
     Folder(#[from] io::Error),
-    /// No key could be made for service account tokens.
-    #[error("the key for service account tokens: {0}")]
-    Key(#[from] rcgen::Error),
     /// All ports are taken.
     #[error("no loopback port is free")]
     NoFreePort,
@@ -173,7 +169,7 @@ impl ControlPlane {
         let folder = tempfile::Builder::new().prefix("sts-plus-").tempdir()?;
         let layout = Layout(folder.path());
         let identities = Identities::generate();
-        layout.write(&identities, &KeyPair::generate()?)?;
+        layout.write(&identities)?;
 
         let etcd_url = format!("http://{}:{}", Ipv4Addr::LOCALHOST, free_port()?);
         let mut etcd = Process::spawn(&layout.etcd(assets, &etcd_url)?, layout.log("etcd"))?;
@@ -366,12 +362,9 @@ impl ControlPlane {
     /// no such moment and this fails at its deadline.
     pub async fn settled_requests(&self, identity: &Identity) -> Result<Vec<AuditEntry>, ControlPlaneError> {
         let what = format!("the audit log to settle for {}", identity.name());
-        let requests = try_until(SETTLE_DEADLINE, what, || async {
-            let before = self.requests_of(identity.user())?;
-            tokio::time::sleep(AUDIT_QUIET).await;
+        let requests = try_until_stable(SETTLE_DEADLINE, AUDIT_QUIET, what, || async {
             self.mark_audit_log().await?;
-            let after = self.requests_of(identity.user())?;
-            if before == after { Ok(after) } else { Err(NotYet::saw(after.len())) }
+            Ok(self.requests_of(identity.user())?)
         });
         Ok(requests.await?)
     }

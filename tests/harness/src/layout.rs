@@ -7,8 +7,6 @@ use std::{
     process::Command,
 };
 
-use rcgen::KeyPair;
-
 use crate::{
     assets::{Assets, AssetsMissing},
     audit,
@@ -25,11 +23,9 @@ pub(crate) struct Layout<'a>(pub(crate) &'a Path);
 
 impl Layout<'_> {
     /// Writes what the API server reads when it starts.
-    pub(crate) fn write(self, identities: &Identities, service_account_key: &KeyPair) -> io::Result<()> {
+    pub(crate) fn write(self, identities: &Identities) -> io::Result<()> {
         fs::write(self.tokens(), identities.token_file())?;
-        fs::write(self.audit_policy(), audit::POLICY)?;
-        fs::write(self.service_account_key(), service_account_key.serialize_pem())?;
-        fs::write(self.service_account_public_key(), service_account_key.public_key_pem())
+        fs::write(self.audit_policy(), audit::POLICY)
     }
 
     pub(crate) fn log(self, part: &str) -> PathBuf {
@@ -45,12 +41,9 @@ impl Layout<'_> {
         self.certificates().join("apiserver.crt")
     }
 
+    /// Signs service account tokens; the server's own key, made with its certificate, saves another.
     pub(crate) fn service_account_key(self) -> PathBuf {
-        self.0.join("service-account.key")
-    }
-
-    fn service_account_public_key(self) -> PathBuf {
-        self.0.join("service-account.pub")
+        self.certificates().join("apiserver.key")
     }
 
     pub(crate) fn kubeconfig(self, user: &str) -> PathBuf {
@@ -99,7 +92,7 @@ impl Layout<'_> {
             .arg("--endpoint-reconciler-type=none")
             .arg(format!("--cert-dir={}", self.certificates().display()))
             .arg("--service-cluster-ip-range=10.96.0.0/16")
-            .arg(format!("--service-account-key-file={}", self.service_account_public_key().display()))
+            .arg(format!("--service-account-key-file={}", self.service_account_key().display()))
             .arg(format!("--service-account-signing-key-file={}", self.service_account_key().display()))
             .arg("--service-account-issuer=https://kubernetes.default.svc")
             .arg(format!("--token-auth-file={}", self.tokens().display()))

@@ -79,6 +79,27 @@ where
     }
 }
 
+/// Looks until `look` has given the same twice, `quiet` apart.
+pub async fn try_until_stable<T, F, L>(
+    deadline: Duration,
+    quiet: Duration,
+    what: impl Into<String>,
+    look: L,
+) -> Result<T, TimedOut>
+where
+    T: PartialEq,
+    F: Future<Output = Result<T, NotYet>>,
+    L: Fn() -> F,
+{
+    try_until(deadline, what, || async {
+        let before = look().await?;
+        sleep(quiet).await;
+        let after = look().await?;
+        if before == after { Ok(after) } else { Err(NotYet::saw("it still changes")) }
+    })
+    .await
+}
+
 #[cfg(test)]
 #[path = "wait_tests.rs"]
 mod tests;

@@ -12,11 +12,15 @@ use std::{
     path::Path,
     process::{Command, ExitCode, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use sts_plus_harness::process::{Process, ProcessError, Signal};
+use sts_plus_harness::{
+    process::{Process, ProcessError, Signal},
+    wait::{NotYet, until},
+};
+use tokio::runtime::Builder;
 
 /// Set for the copy of this program that plays a test which is killed.
 const VICTIM: &str = "HARNESS_TEST_VICTIM";
@@ -145,9 +149,7 @@ fn field(pid: u32, key: &str) -> Option<String> {
 }
 
 fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let end = Instant::now() + DEADLINE;
-    while !condition() {
-        assert!(Instant::now() < end, "waited {DEADLINE:?} for {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
+    let look = || async { if condition() { Ok(()) } else { Err(NotYet::saw("it is not so")) } };
+    let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(until(DEADLINE, what, look));
 }
