@@ -21,7 +21,7 @@ fn delays_are_durations_or_ranges() {
         ("5s..2s", Err(DelayError::Backwards("5s..2s".into()))),
         ("-1s", Err(DelayError::OutOfBounds("-1s".into()))),
         ("25h", Err(DelayError::OutOfBounds("25h".into()))),
-        ("9999999999999h", Err(DelayError::NotADuration("9999999999999h".into()))),
+        ("9999999999999h", Err(DelayError::OutOfBounds("9999999999999h".into()))),
         ("", Err(DelayError::NotADuration(String::new()))),
         ("50", Err(DelayError::NotADuration("50".into()))),
         ("soon", Err(DelayError::NotADuration("soon".into()))),

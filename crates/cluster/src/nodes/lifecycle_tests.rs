@@ -36,7 +36,13 @@ impl Story {
     fn new(pod: Pod) -> Self {
         let all = vec![Node::new("n1", "a"), Node::new("n2", "b")];
         let nodes = Nodes { all, lost: BTreeSet::new() };
-        let mut story = Story { pod, progress: Progress::default(), nodes, defaults: Defaults::default(), now: MS(1_000) };
+        let mut story = Story {
+            pod,
+            progress: Progress::default(),
+            nodes,
+            defaults: Defaults::default(),
+            now: MS(1_000),
+        };
         story.progress.see(&story.pod, story.now);
         story
     }
@@ -150,9 +156,12 @@ fn the_configured_delays_hold_where_the_pod_names_none() {
 
 #[test]
 fn faults_take_hold_at_start() {
-    for (fault, stage) in
-        [("never-ready", RUNNING), ("crash-loop", crashing(1)), ("image-pull", IMAGE_PULL), ("stuck-terminating", READY)]
-    {
+    for (fault, stage) in [
+        ("never-ready", RUNNING),
+        ("crash-loop", crashing(1)),
+        ("image-pull", IMAGE_PULL),
+        ("stuck-terminating", READY),
+    ] {
         let mut story = Story::with(json!({ START_DELAY: "5ms", FAULT: fault }));
         story.waits(MS(5));
         story.reports(stage);
@@ -247,7 +256,8 @@ fn a_pod_is_ready_only_while_its_gates_are_open() {
         }))
         .conditions
     };
-    let mut story = Story::new(pod_with(json!({ "spec": { "readinessGates": [{ "conditionType": "gate" }] } })));
+    let mut story =
+        Story::new(pod_with(json!({ "spec": { "readinessGates": [{ "conditionType": "gate" }] } })));
     let held = Stage { ready: false, ..READY };
     story.reports(held);
     story.rests();
@@ -284,7 +294,9 @@ fn a_lost_node_does_nothing_but_its_pods_are_not_ready() {
 fn a_pod_that_fits_nowhere_says_so_once_and_waits() {
     let mut pod = pod_with(json!({ "spec": { "nodeName": null, "nodeSelector": { "disk": "ssd" } } }));
     let story = Story::new(pod.clone());
-    assert!(matches!(story.next(), Step::Write(Write::Unschedulable(reason)) if reason.starts_with("0/2 nodes")));
+    assert!(
+        matches!(story.next(), Step::Write(Write::Unschedulable(reason)) if reason.starts_with("0/2 nodes"))
+    );
     pod.conditions = pod_with(json!({ "status": { "conditions": [
         { "type": "PodScheduled", "status": "False", "reason": "Unschedulable" },
     ] } }))

@@ -5,18 +5,24 @@ use super::super::pod::{Place, Pod};
 use super::*;
 
 fn three_zones() -> Nodes {
-    Nodes { all: ["a", "b", "c"].map(|zone| Node::new(format!("n-{zone}"), zone)).into(), lost: BTreeSet::new() }
+    Nodes {
+        all: ["a", "b", "c"].map(|zone| Node::new(format!("n-{zone}"), zone)).into(),
+        lost: BTreeSet::new(),
+    }
 }
 
 fn wants(spec: Value) -> Wants {
     let mut pod = json!({ "spec": { "nodeName": null } });
     pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-    let Pod { place: Place::Unbound(wants), .. } = pod_with(pod) else { panic!("the pod is not to be placed") };
+    let Pod { place: Place::Unbound(wants), .. } = pod_with(pod) else {
+        panic!("the pod is not to be placed")
+    };
     wants
 }
 
 fn affinity(terms: Value) -> Value {
-    let required = json!({ "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } });
+    let required =
+        json!({ "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } });
     json!({ "affinity": { "nodeAffinity": required } })
 }
 
@@ -40,15 +46,24 @@ fn pods_go_only_where_selector_and_affinity_allow() {
         (affinity(json!([zone("In", &["a"]), zone("In", &["c"])])), vec!["n-a", "n-c"]),
         (affinity(json!([{}])), vec![]),
         (affinity(json!([])), vec![]),
-        (affinity(json!([{ "matchExpressions": [
+        (
+            affinity(json!([{ "matchExpressions": [
             { "key": "failure-domain.beta.kubernetes.io/zone", "operator": "In", "values": ["a", "b"] },
             { "key": "disk", "operator": "NotIn", "values": ["slow"] },
-        ] }])), vec!["n-a", "n-b"]),
-        (affinity(json!([{ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["n-b"] }] }])), vec!["n-b"]),
+        ] }])),
+            vec!["n-a", "n-b"],
+        ),
+        (
+            affinity(
+                json!([{ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["n-b"] }] }]),
+            ),
+            vec!["n-b"],
+        ),
     ] {
         let wants = wants(spec.clone());
-        let chosen: BTreeSet<&str> =
-            (0..30).filter_map(|ordinal| Some(nodes.choose(&wants, &format!("web-{ordinal}")).ok()?.name.as_str())).collect();
+        let chosen: BTreeSet<&str> = (0..30)
+            .filter_map(|ordinal| Some(nodes.choose(&wants, &format!("web-{ordinal}")).ok()?.name.as_str()))
+            .collect();
         assert_eq!(chosen.into_iter().collect::<Vec<_>>(), expected, "{spec}");
     }
 }
@@ -71,7 +86,8 @@ fn lost_nodes_take_no_pods() {
     let mut nodes = three_zones();
     nodes.lost = ["n-a".to_owned(), "n-b".to_owned()].into();
     assert_eq!(nodes.choose(&Wants::default(), "web-0").unwrap().name, "n-c");
-    let refused = nodes.choose(&wants(json!({ "nodeSelector": { "topology.kubernetes.io/zone": "a" } })), "web-0");
+    let refused =
+        nodes.choose(&wants(json!({ "nodeSelector": { "topology.kubernetes.io/zone": "a" } })), "web-0");
     assert_eq!(
         refused.unwrap_err(),
         "0/3 nodes are available: 2 node(s) are lost, 1 node(s) didn't match Pod's node affinity/selector."
@@ -93,7 +109,10 @@ fn a_node_is_announced_ready_with_its_zone_and_as_lost_when_it_is() {
         conditions.into_iter().find(|condition| condition["type"] == "Ready").unwrap()["status"].clone()
     };
     assert_eq!(ready(&calls), "True");
-    assert_eq!(calls[2].body["status"]["addresses"][0], json!({ "type": "InternalIP", "address": "10.127.0.2" }));
+    assert_eq!(
+        calls[2].body["status"]["addresses"][0],
+        json!({ "type": "InternalIP", "address": "10.127.0.2" })
+    );
 
     nodes.lost.insert("n-b".to_owned());
     let calls = nodes.announce(&node, "now");

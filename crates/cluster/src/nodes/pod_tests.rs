@@ -78,13 +78,27 @@ fn a_running_pod_shows_its_stage() {
 #[test]
 fn states_of_containers_are_told_apart() {
     for (phase, state, expected) in [
-        ("Pending", json!({ "waiting": { "reason": "ImagePullBackOff" } }), (Phase::Pending, Containers::ImagePullBackOff)),
-        ("Pending", json!({ "waiting": { "reason": "ContainerCreating" } }), (Phase::Pending, Containers::Creating)),
-        ("Running", json!({ "waiting": { "reason": "CrashLoopBackOff" } }), (Phase::Running, Containers::CrashLoopBackOff)),
+        (
+            "Pending",
+            json!({ "waiting": { "reason": "ImagePullBackOff" } }),
+            (Phase::Pending, Containers::ImagePullBackOff),
+        ),
+        (
+            "Pending",
+            json!({ "waiting": { "reason": "ContainerCreating" } }),
+            (Phase::Pending, Containers::Creating),
+        ),
+        (
+            "Running",
+            json!({ "waiting": { "reason": "CrashLoopBackOff" } }),
+            (Phase::Running, Containers::CrashLoopBackOff),
+        ),
         ("Failed", json!({ "terminated": { "exitCode": 1 } }), (Phase::Finished, Containers::Creating)),
         ("Succeeded", json!({}), (Phase::Finished, Containers::Creating)),
     ] {
-        let pod = pod_with(json!({ "status": { "phase": phase, "containerStatuses": [{ "name": "app", "state": state }] } }));
+        let pod = pod_with(
+            json!({ "status": { "phase": phase, "containerStatuses": [{ "name": "app", "state": state }] } }),
+        );
         assert_eq!((pod.stage.phase, pod.stage.containers), expected, "{phase} {state}");
     }
 }
@@ -114,7 +128,9 @@ fn annotations_are_read_for_the_ordinal_in_the_name() {
 #[test]
 fn a_deletion_carries_its_grace() {
     let deleted = |grace: Value| {
-        pod_with(json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": grace } }))
+        pod_with(
+            json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": grace } }),
+        )
     };
     assert_eq!(deleted(json!(30)).deletion_grace, Some(30));
     assert_eq!(deleted(json!(0)).deletion_grace, Some(0));
@@ -129,7 +145,8 @@ fn gates_are_open_when_their_condition_is_true() {
         (json!([{ "type": "a", "status": "True" }, { "type": "b", "status": "False" }]), Some("b")),
         (json!([{ "type": "b", "status": "True" }, { "type": "a", "status": "True" }]), None),
     ] {
-        let pod = pod_with(json!({ "spec": { "readinessGates": gates }, "status": { "conditions": conditions } }));
+        let pod =
+            pod_with(json!({ "spec": { "readinessGates": gates }, "status": { "conditions": conditions } }));
         assert_eq!(pod.closed_gate(), closed, "{conditions}");
     }
 }

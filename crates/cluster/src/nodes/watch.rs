@@ -113,26 +113,30 @@ struct Position {
     version: Option<String>,
     known: HashSet<Key>,
     synced: bool,
-    /// Attempts in a row that brought nothing.
-    fruitless: u32,
+    /// Whether the present attempt has brought anything.
+    fruitful: bool,
 }
 
 impl<R: Row, I: Send + 'static> Follower<R, I> {
     /// Follows until nobody listens any more.
     pub(super) async fn run(self) {
         let mut position = Position::default();
+        let mut failures = 0_u32;
         loop {
+            position.fruitful = false;
             match self.step(&mut position).await {
                 Ok(()) => {}
                 Err(FollowError::Unheard) => return,
                 Err(FollowError::Expired { .. }) => position.version = None,
                 Err(error) => warn!(%error, "following will go on"),
             }
-            if position.fruitless > 0 {
-                let doubled = 1_u32.checked_shl(position.fruitless - 1).unwrap_or(u32::MAX);
+            if position.fruitful {
+                failures = 0;
+            } else {
+                failures = failures.saturating_add(1);
+                let doubled = 1_u32.checked_shl(failures - 1).unwrap_or(u32::MAX);
                 tokio::time::sleep(PAUSE_FIRST.saturating_mul(doubled).min(PAUSE_MOST)).await;
             }
-            position.fruitless = position.fruitless.saturating_add(1);
         }
     }
 
@@ -167,7 +171,7 @@ impl<R: Row, I: Send + 'static> Follower<R, I> {
             self.gone(position, key).await?;
         }
         position.version = Some(version);
-        position.fruitless = 0;
+        position.fruitful = true;
         if !std::mem::replace(&mut position.synced, true) {
             self.tell(Event::Synced).await?;
         }
@@ -199,7 +203,7 @@ impl<R: Row, I: Send + 'static> Follower<R, I> {
                 WatchEvent::Bookmark(bookmark) => position.version = Some(bookmark.metadata.resource_version),
                 WatchEvent::Error(status) => return Err(watching(kube::Error::Api(status))),
             }
-            position.fruitless = 0;
+            position.fruitful = true;
         }
         Ok(())
     }
@@ -222,3 +226,7 @@ impl<R: Row, I: Send + 'static> Follower<R, I> {
         FollowError::Ask { path: self.path.clone(), source }
     }
 }
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;
