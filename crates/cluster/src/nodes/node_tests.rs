@@ -11,7 +11,7 @@ fn three_zones() -> Nodes {
     }
 }
 
-fn wants(spec: Value) -> Wants {
+fn wants(spec: &Value) -> Wants {
     let mut pod = json!({ "spec": { "nodeName": null } });
     pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
     let Pod { place: Place::Unbound(wants), .. } = pod_with(pod) else {
@@ -20,7 +20,7 @@ fn wants(spec: Value) -> Wants {
     wants
 }
 
-fn affinity(terms: Value) -> Value {
+fn affinity(terms: &Value) -> Value {
     let required =
         json!({ "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } });
     json!({ "affinity": { "nodeAffinity": required } })
@@ -38,16 +38,16 @@ fn pods_go_only_where_selector_and_affinity_allow() {
         (json!({ "nodeSelector": { "topology.kubernetes.io/zone": "b" } }), vec!["n-b"]),
         (json!({ "nodeSelector": { "kubernetes.io/hostname": "n-c", "type": "hollow" } }), vec!["n-c"]),
         (json!({ "nodeSelector": { "disk": "ssd" } }), vec![]),
-        (affinity(json!([zone("In", &["a", "b"])])), vec!["n-a", "n-b"]),
-        (affinity(json!([zone("NotIn", &["a"])])), vec!["n-b", "n-c"]),
-        (affinity(json!([zone("Exists", &[])])), vec!["n-a", "n-b", "n-c"]),
-        (affinity(json!([zone("DoesNotExist", &[])])), vec![]),
-        (affinity(json!([zone("Gt", &["1"])])), vec![]),
-        (affinity(json!([zone("In", &["a"]), zone("In", &["c"])])), vec!["n-a", "n-c"]),
-        (affinity(json!([{}])), vec![]),
-        (affinity(json!([])), vec![]),
+        (affinity(&json!([zone("In", &["a", "b"])])), vec!["n-a", "n-b"]),
+        (affinity(&json!([zone("NotIn", &["a"])])), vec!["n-b", "n-c"]),
+        (affinity(&json!([zone("Exists", &[])])), vec!["n-a", "n-b", "n-c"]),
+        (affinity(&json!([zone("DoesNotExist", &[])])), vec![]),
+        (affinity(&json!([zone("Gt", &["1"])])), vec![]),
+        (affinity(&json!([zone("In", &["a"]), zone("In", &["c"])])), vec!["n-a", "n-c"]),
+        (affinity(&json!([{}])), vec![]),
+        (affinity(&json!([])), vec![]),
         (
-            affinity(json!([{ "matchExpressions": [
+            affinity(&json!([{ "matchExpressions": [
             { "key": "failure-domain.beta.kubernetes.io/zone", "operator": "In", "values": ["a", "b"] },
             { "key": "disk", "operator": "NotIn", "values": ["slow"] },
         ] }])),
@@ -60,7 +60,7 @@ fn pods_go_only_where_selector_and_affinity_allow() {
             vec!["n-b"],
         ),
     ] {
-        let wants = wants(spec.clone());
+        let wants = wants(&spec);
         let chosen: BTreeSet<&str> = (0..30)
             .filter_map(|ordinal| Some(nodes.choose(&wants, &format!("web-{ordinal}")).ok()?.name.as_str()))
             .collect();
@@ -87,7 +87,7 @@ fn lost_nodes_take_no_pods() {
     nodes.lost = ["n-a".to_owned(), "n-b".to_owned()].into();
     assert_eq!(nodes.choose(&Wants::default(), "web-0").unwrap().name, "n-c");
     let refused =
-        nodes.choose(&wants(json!({ "nodeSelector": { "topology.kubernetes.io/zone": "a" } })), "web-0");
+        nodes.choose(&wants(&json!({ "nodeSelector": { "topology.kubernetes.io/zone": "a" } })), "web-0");
     assert_eq!(
         refused.unwrap_err(),
         "0/3 nodes are available: 2 node(s) are lost, 1 node(s) didn't match Pod's node affinity/selector."
