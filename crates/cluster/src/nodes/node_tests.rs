@@ -55,7 +55,7 @@ fn pods_go_only_where_selector_and_affinity_allow() {
         ),
         (
             affinity(
-                json!([{ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["n-b"] }] }]),
+                &json!([{ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["n-b"] }] }]),
             ),
             vec!["n-b"],
         ),

@@ -86,7 +86,7 @@ async fn follow(answers: Vec<Answer>) -> (Vec<String>, Vec<(u128, String)>) {
     let mut work = JoinSet::new();
     work.spawn(follower.run());
     // Virtual time: long enough for any pause, and the script ends in a request that is never answered.
-    tokio::time::sleep(Duration::from_mins(5)).await;
+    tokio::time::sleep_until(start + Duration::from_mins(5)).await;
     let mut told = Vec::new();
     while let Ok(event) = events.try_recv() {
         told.push(event);
