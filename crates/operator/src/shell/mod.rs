@@ -2,4 +2,5 @@
 //! health.
 
 pub mod api;
+pub mod lease;
 pub mod metrics;
