@@ -117,7 +117,7 @@ impl<'w> Zone<'w> {
 
     /// Why a pod of the set is down, if it is.
     pub fn why_down(&self, pod: &PodRow) -> Option<&Why> {
-        self.health.down.iter().find(|down| down.pod == pod.name).map(|down| &down.why)
+        self.health.why_down(&pod.name)
     }
 
     /// Whether the set's rollout has begun and is not over: pods are outdated, or the last ones have been
