@@ -43,6 +43,8 @@ pub(super) struct Cluster {
     pub(super) overlaps: Vec<Overlap>,
     pub(super) unobserved_since: BTreeMap<Arc<str>, Timestamp>,
     pub(super) now: Timestamp,
+    /// The revisions of each set's template, the present one last.
+    pub(super) templates: BTreeMap<Arc<str>, Vec<String>>,
     /// Writes so far: the next resourceVersion, and part of the next UID.
     pub(super) writes: u64,
 }
@@ -63,6 +65,7 @@ pub(super) fn zones(names: &[&str], replicas: u32) -> Cluster {
         overlaps: Vec::new(),
         unobserved_since: BTreeMap::new(),
         now: start.saturating_add(AGE).unwrap(),
+        templates: names.iter().map(|name| (full(name).into(), vec![NEW.to_owned()])).collect(),
         writes: 0,
     };
     for set in cluster.sets.clone() {
