@@ -77,3 +77,7 @@ impl<'d> Gatekeeper<'d> {
         Ok(Permit { pod: Arc::clone(pod) })
     }
 }
+
+#[cfg(test)]
+#[path = "disruption_tests.rs"]
+mod tests;

@@ -161,3 +161,7 @@ fn why_down(pod: &PodRow, min_ready: SignedDuration, now: Timestamp) -> Option<W
     let settled_at = pod.ready_since?.saturating_add(min_ready).ok()?;
     (settled_at > now).then_some(Why::Settling { until: settled_at })
 }
+
+#[cfg(test)]
+#[path = "health_tests.rs"]
+mod tests;

@@ -239,3 +239,7 @@ impl fmt::Display for Reason {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "reason_tests.rs"]
+mod tests;

@@ -137,7 +137,8 @@ impl Report {
             (Reason::NotObserved { .. }, None) => unobserved_since().unwrap_or(now),
             _ => now,
         };
-        let observed_soon = || since.saturating_add(OBSERVATION_GRACE).is_ok_and(|grace_ends| now < grace_ends);
+        let observed_soon =
+            || since.saturating_add(OBSERVATION_GRACE).is_ok_and(|grace_ends| now < grace_ends);
         let transition = match (&reason, same, &zone.told) {
             (_, Some(_), _) => Transition::None,
             (Reason::NotObserved { .. }, ..) if observed_soon() => Transition::Unsettled,

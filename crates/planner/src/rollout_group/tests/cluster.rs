@@ -13,12 +13,12 @@ use serde_json::Value;
 use sts_plus_api::keys;
 
 use super::invariants;
+use crate::example;
 use crate::health::Member;
 use crate::plan::{Action, Kind, Verb};
 use crate::pod::{Phase, PodRow, Waiting};
 use crate::reason::Reason;
 use crate::rollout_group::{Overlap, Plan, World, plan};
-use crate::selector::Selector;
 use crate::set::{SetRow, Steering, Strategy};
 
 /// The revision that pods have before a rollout.
@@ -31,7 +31,6 @@ const READY_SINCE: i64 = 1_750_000_000;
 const AGE: SignedDuration = SignedDuration::from_hours(1);
 
 const GROUP: &str = "ingester";
-const NAMESPACE: &str = "prod";
 const ZONE_PREFIX: &str = "ingester-zone-";
 
 /// API objects of one group, and the time.
@@ -70,7 +69,7 @@ pub(super) fn zones(names: &[&str], replicas: u32) -> Cluster {
     };
     for set in cluster.sets.clone() {
         for ordinal in set.ordinals() {
-            let mut pod = cluster.pod_row(&set, &format!("{}-{ordinal}", set.name), NEW);
+            let mut pod = cluster.pod_row(&set, ordinal);
             (pod.phase, pod.ready_since) = (Phase::Running, Some(start));
             cluster.pods.push(pod);
         }
@@ -79,26 +78,8 @@ pub(super) fn zones(names: &[&str], replicas: u32) -> Cluster {
 }
 
 fn set_row(zone: &str, replicas: u32) -> SetRow {
-    let name = full(zone);
-    SetRow {
-        namespace: NAMESPACE.into(),
-        name: name.as_str().into(),
-        uid: format!("uid-{name}").into(),
-        resource_version: "1".into(),
-        generation: 2,
-        observed_generation: 2,
-        deleting: false,
-        group: Some(GROUP.into()),
-        steering: Steering { max_unavailable: Some("2".into()), paused: None, rollout_status: None },
-        replicas,
-        first_ordinal: 0,
-        min_ready: SignedDuration::ZERO,
-        strategy: Strategy::OnDelete,
-        selector: Selector::labels([("name", name.as_str())]),
-        template_labels: [("name".into(), name.as_str().into())].into(),
-        current_revision: Some(NEW.into()),
-        update_revision: Some(NEW.into()),
-    }
+    let steering = Steering { max_unavailable: Some("2".into()), ..Steering::default() };
+    SetRow { group: Some(GROUP.into()), steering, replicas, ..example::set(&full(zone)) }
 }
 
 /// The full name of a zone, or of a pod of it.
@@ -183,21 +164,14 @@ impl Cluster {
     }
 
     /// A pod as the set's controller would create it: not started.
-    pub(super) fn pod_row(&mut self, set: &SetRow, name: &str, revision: &str) -> PodRow {
+    pub(super) fn pod_row(&mut self, set: &SetRow, ordinal: u32) -> PodRow {
         self.writes += 1;
         PodRow {
-            namespace: Arc::clone(&set.namespace),
-            name: name.into(),
-            uid: format!("uid-{name}-{}", self.writes).into(),
+            uid: format!("uid-{}-{ordinal}-{}", set.name, self.writes).into(),
             resource_version: self.writes.to_string().into(),
-            owner: Arc::clone(&set.uid),
-            revision: Some(revision.into()),
-            labels: Arc::new(set.template_labels.clone()),
             phase: Phase::Pending,
             ready_since: None,
-            terminating: false,
-            waiting: None,
-            terminated_restarts: None,
+            ..example::pod(set, ordinal)
         }
     }
 }
@@ -275,7 +249,9 @@ impl Cluster {
         let guarded = version.is_some() && seen == Some(uid).zip(version);
         match (action.object.kind, &action.verb) {
             (Kind::Pod, Verb::Delete) if guarded => Some(format!("delete {}", short(name))),
-            (Kind::StatefulSet, Verb::MergeStatus { body, manager: keys::MANAGER_ROLLOUT_GROUP }) if guarded => {
+            (Kind::StatefulSet, Verb::MergeStatus { body, manager: keys::MANAGER_ROLLOUT_GROUP })
+                if guarded =>
+            {
                 let revision = body["status"]["currentRevision"].as_str()?;
                 Some(format!("promote {} to {revision}", short(name)))
             }

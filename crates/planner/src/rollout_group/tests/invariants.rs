@@ -213,7 +213,9 @@ fn annotation_fits(cluster: &Cluster, plan: &Plan, report: &Report) {
     }
     let actions = plan.batches.iter().flat_map(|batch| &batch.actions);
     let writes = actions.filter(|action| {
-        action.object.kind == Kind::StatefulSet && *action.object.name == **name && annotation(action).is_some()
+        action.object.kind == Kind::StatefulSet
+            && *action.object.name == **name
+            && annotation(action).is_some()
     });
     let written: Vec<RolloutStatus> = writes
         .map(|action| {

@@ -290,10 +290,11 @@ fn our_writes_carry_our_field_manager() {
     use crate::plan::Verb;
     let group = given().old("b").set("a", |set| set.current_revision = Some("old".into()));
     let plan = group.plan();
-    let merges = plan.batches.iter().flat_map(|batch| &batch.actions).filter_map(|action| match &action.verb {
-        Verb::Merge { manager, .. } | Verb::MergeStatus { manager, .. } => Some(*manager),
-        Verb::Delete => None,
-    });
+    let merges =
+        plan.batches.iter().flat_map(|batch| &batch.actions).filter_map(|action| match &action.verb {
+            Verb::Merge { manager, .. } | Verb::MergeStatus { manager, .. } => Some(*manager),
+            Verb::Delete => None,
+        });
     let managers: Vec<_> = merges.collect();
     assert_eq!(managers, [keys::MANAGER_ROLLOUT_GROUP; 3], "one promotion and two annotations");
 }

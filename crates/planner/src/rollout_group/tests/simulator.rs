@@ -82,7 +82,8 @@ impl Cluster {
             let name_of = |ordinal: u32| format!("{}-{ordinal}", set.name);
             let names: Vec<_> = set.ordinals().map(name_of).collect();
             let own = || self.pods.iter().filter(|pod| pod.owner == set.uid);
-            let surplus = own().filter(|pod| !pod.terminating && !names.iter().any(|name| **name == *pod.name));
+            let surplus =
+                own().filter(|pod| !pod.terminating && !names.iter().any(|name| **name == *pod.name));
             work.extend(surplus.map(|pod| Work::Retire(pod.name.clone())));
             let absent = set.ordinals().filter(|ordinal| own().all(|pod| *pod.name != name_of(*ordinal)));
             work.extend(absent.map(|ordinal| Work::Create(Arc::clone(&set.name), ordinal)));
@@ -113,8 +114,7 @@ impl Cluster {
             }
             Work::Create(name, ordinal) => {
                 let set = self.sets.iter().find(|set| set.name == name).unwrap().clone();
-                let target = set.update_revision.as_deref().unwrap();
-                let pod = self.pod_row(&set, &format!("{name}-{ordinal}"), target);
+                let pod = self.pod_row(&set, ordinal);
                 self.pods.push(pod);
             }
             Work::Remove(name) => self.pods.retain(|pod| pod.name != name),

@@ -218,7 +218,8 @@ fn the_earliest_of_several_wake_ups_is_taken() {
 fn pods_are_counted_by_revision_with_the_target_first() {
     let group = given().old_pod("a-0").not_ready("a-1").pod("a-2", |pod| pod.revision = None);
     let plan = group.plan();
-    let tally = |revision: Option<&str>, pods, ready| Tally { revision: revision.map(Into::into), pods, ready };
+    let tally =
+        |revision: Option<&str>, pods, ready| Tally { revision: revision.map(Into::into), pods, ready };
     assert_eq!(plan.reports[0].pods, [tally(Some("new"), 1, 0), tally(None, 1, 1), tally(Some("old"), 1, 1)]);
     assert_eq!(plan.reports[0].down, "ingester-zone-a-1 is not Ready");
     assert_eq!(plan.reports[1].pods, [tally(Some("new"), 3, 3)]);
