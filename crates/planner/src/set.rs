@@ -76,3 +76,7 @@ impl SetRow {
         self.first_ordinal..self.first_ordinal.saturating_add(self.replicas)
     }
 }
+
+#[cfg(test)]
+#[path = "set_tests.rs"]
+mod tests;
