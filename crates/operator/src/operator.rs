@@ -54,7 +54,7 @@ pub async fn run(
 
     let (mut leadership, mut lease_loop) = match settings.lease {
         Some(config) => {
-            let (leadership, lease_loop) = lease::start(api.clone(), config);
+            let (leadership, lease_loop) = lease::start(api.clone(), config, stop.clone());
             let mut lease_tasks = JoinSet::new();
             lease_tasks.spawn(lease_loop);
             (leadership, lease_tasks)
