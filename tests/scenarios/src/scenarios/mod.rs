@@ -9,6 +9,9 @@ use crate::cluster::Cluster;
 use crate::scene::Scene;
 
 mod rollout;
+mod steering;
+mod telling;
+mod waiting;
 
 /// One story.
 #[derive(Clone, Copy)]
@@ -54,5 +57,5 @@ where
 
 /// Every scenario, the long ones first, so that none is left alone at the end.
 pub fn all() -> Vec<Scenario> {
-    [rollout::all()].concat()
+    [rollout::all(), waiting::all(), steering::all(), telling::all()].concat()
 }
