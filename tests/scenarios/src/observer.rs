@@ -58,7 +58,7 @@ impl Observer {
 
     /// Waits until the view is as asked for; `look` says what it sees instead.
     pub async fn until<T>(&self, what: &str, look: impl Fn(&View) -> Result<T, String>) -> T {
-        let mut changes = self.seen.changes.subscribe();
+        let mut news = self.seen.changes.subscribe();
         let deadline = Instant::now() + DEADLINE;
         loop {
             let seen = {
@@ -69,7 +69,7 @@ impl Observer {
                     Err(seen) => seen,
                 }
             };
-            let changed = timeout_at(deadline, changes.changed()).await;
+            let changed = timeout_at(deadline, news.changed()).await;
             assert!(changed.is_ok(), "waited {DEADLINE:?} for {what}; last seen: {seen}");
         }
     }
@@ -132,14 +132,14 @@ impl<K: Followed> Follower<K> {
     /// Follows for ever; the API server may go and come back meanwhile.
     async fn follow(self, mut version: String) {
         loop {
-            let lost = match self.watch(&mut version).await {
+            let too_old = match self.watch(&mut version).await {
                 Ok(()) => continue,
                 Err(kube::Error::Api(status)) => status.code == GONE,
                 Err(_) => false,
             };
             let came_back = try_until(DEADLINE, "the API server to answer the onlooker", || async {
                 let list = self.api.list(&ListParams::default()).await?;
-                Ok::<_, NotYet>(if lost {
+                Ok::<_, NotYet>(if too_old {
                     let mut from = String::new();
                     self.seen.change(|view| view.after_a_gap(|view| from = take_in(list, view)));
                     from

@@ -23,6 +23,9 @@ use crate::view::View;
 /// A label value, and so a namespace, is no longer than this; room is left for a number.
 const NAMESPACE_CHARACTERS: usize = 50;
 
+/// The HTTP status for what nobody has permitted.
+const FORBIDDEN: u16 = 403;
+
 /// Tells namespaces of one run apart.
 static SCENES: AtomicUsize = AtomicUsize::new(0);
 
@@ -32,6 +35,8 @@ pub struct Scene {
     pub cluster: Arc<dyn Cluster>,
     /// The scenario's own namespace.
     pub namespace: String,
+    /// Whether the operator is meant to lack a permission.
+    pub lacks_permission: bool,
     observer: Observer,
     accounts: Mutex<Vec<Account>>,
 }
@@ -43,7 +48,8 @@ impl Scene {
         let namespace = format!("{}-{}", name.trim_end_matches('-'), SCENES.fetch_add(1, Ordering::Relaxed));
         cluster.make_namespace(&namespace).await.unwrap();
         let observer = Observer::start(&cluster.user(), &namespace).await;
-        Self { cluster: Arc::clone(cluster), namespace, observer, accounts: Mutex::default() }
+        let (cluster, lacks_permission) = (Arc::clone(cluster), false);
+        Self { cluster, namespace, lacks_permission, observer, accounts: Mutex::default() }
     }
 
     /// Sets with all their pods Ready.
@@ -229,6 +235,8 @@ impl Scene {
     /// server's own record has of the operators. Returns how many that were.
     pub async fn finish(self) -> usize {
         let requests = self.requests().await;
+        let forbidden: Vec<_> = requests.iter().filter(|request| request.code == FORBIDDEN).collect();
+        assert!(self.lacks_permission || forbidden.is_empty(), "the chart grants too little: {forbidden:#?}");
         let recorded = requests.iter().filter(|request| request.deleted_pod()).count();
         let abandoned =
             requests.iter().filter(|request| request.deletes_pod() && request.abandoned()).count();

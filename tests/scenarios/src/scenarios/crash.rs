@@ -80,9 +80,7 @@ impl Lane {
         let version = self.next_version().await;
         let counted = Faults::new(|_| Fault::None);
         let operator = self.scene.operator_through(&counted.client(&self.account.client));
-        self.scene.rolled(&self.zones, &version).await;
-        // Events come last; the operator is asked to stop once nothing more is written.
-        self.scene.requests().await;
+        self.rolled_and_told(&version).await;
         operator.crash().await;
         self.assert_deletions("without a crash");
         counted.calls().iter().filter(|call| call.write.is_some()).count()
@@ -95,7 +93,7 @@ impl Lane {
         let operator = self.scene.operator_through(&faults.client(&self.account.client));
         let reached = tokio::select! {
             () = faults.blocked() => true,
-            () = self.scene.rolled(&self.zones, &version) => false,
+            () = self.rolled_and_told(&version) => false,
         };
         operator.crash().await;
         self.scene.view().note(format!("the operator crashed at write {write}, {side:?}: {reached}"));
@@ -104,6 +102,12 @@ impl Lane {
         operator.crash().await;
         self.assert_deletions(&format!("crash at write {write}, {side:?}"));
         reached
+    }
+
+    /// The rollout has ended, and the operator writes nothing more; events come last.
+    async fn rolled_and_told(&self, version: &str) {
+        self.scene.rolled(&self.zones, version).await;
+        self.scene.requests().await;
     }
 
     /// All zones get a new template while no operator looks.

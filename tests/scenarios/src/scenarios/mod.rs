@@ -12,6 +12,7 @@ mod crash;
 mod faults;
 mod leadership;
 mod outage;
+mod permissions;
 mod rollout;
 mod steering;
 mod telling;
@@ -68,6 +69,7 @@ pub fn all() -> Vec<Scenario> {
         outage::all(),
         leadership::all(),
         crash::all(),
+        permissions::all(),
         rollout::all(),
         waiting::all(),
         steering::all(),

@@ -83,8 +83,9 @@ async fn a_server_that_does_not_stream_lists_is_listed_page_by_page(scene: Scene
     assert_eq!(scene.finish().await, 9);
 }
 
-async fn a_missing_permission_is_told_and_does_not_become_a_hot_loop(scene: Scene) {
+async fn a_missing_permission_is_told_and_does_not_become_a_hot_loop(mut scene: Scene) {
     const ATTEMPTS: usize = 6;
+    scene.lacks_permission = true;
     let zones = [Zone::new("zone-a", 2), Zone::new("zone-b", 2)];
     scene.given(&zones).await;
     let mut without = rules::work();
