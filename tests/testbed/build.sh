@@ -79,6 +79,6 @@ for module in "${modules[@]}"; do
 done
 
 mkdir "$scratch"
-for module in "${modules[@]}"; do ln -s "${built[$module]}"/* "$scratch"; done
+for module in "${modules[@]}"; do ln -sr "${built[$module]}"/* "$scratch"; done
 mv -T "$scratch" "$bin"
 say "ready in $bin"
