@@ -5,7 +5,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 
 use anyhow::{Context, Result};
 use clap::{ArgAction, Args, ValueEnum};
-use sts_plus_operator::operator::{self, Settings};
+use sts_plus_operator::operator::{self, Clients, Settings};
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
@@ -90,9 +90,9 @@ pub(crate) async fn run(connection: &Connection, arguments: Arguments) -> Result
     });
     let everywhere = arguments.namespace.is_empty();
     let scope = if everywhere { Scope::Cluster } else { Scope::Namespaces(arguments.namespace) };
-    let client = kube::Client::try_from(config).context("cannot make a client from this configuration")?;
+    let clients = Clients::new(&config).context("cannot make a client from this configuration")?;
     let settings = Settings { scope, lease, listener: Some(listener), instance };
-    operator::run(client, settings, Metrics::new(), stop_signal()?).await;
+    operator::run(clients, settings, Metrics::new(), stop_signal()?).await;
     tracing::info!("stopped");
     Ok(())
 }
