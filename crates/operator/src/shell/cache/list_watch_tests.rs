@@ -56,25 +56,25 @@ impl Server {
     fn answer(&self, uri: String) -> Result<Response<Body>, BoxError> {
         if !uri.contains("/pods") {
             // Sets: one empty streamed list that stays open.
-            return stream(vec![end_of_list("1")], true);
+            return Ok(stream(vec![end_of_list("1")], true));
         }
         self.asked.lock().unwrap().push(uri);
         match self.pods.lock().unwrap().pop_front() {
-            Some(Script::Lines(lines)) => stream(lines, false),
-            Some(Script::Open(lines)) => stream(lines, true),
+            Some(Script::Lines(lines)) => Ok(stream(lines, false)),
+            Some(Script::Open(lines)) => Ok(stream(lines, true)),
             Some(Script::Document(code, body)) => {
                 Ok(Response::builder().status(code).body(Body::from(body.to_string()))?)
             }
-            None => stream(Vec::new(), true),
+            None => Ok(stream(Vec::new(), true)),
         }
     }
 }
 
-fn stream(lines: Vec<Value>, open: bool) -> Result<Response<Body>, BoxError> {
+fn stream(lines: Vec<Value>, open: bool) -> Response<Body> {
     let lines = lines.into_iter().map(|line| Ok::<_, BoxError>(Bytes::from(format!("{line}\n"))));
     let rest =
         if open { futures::stream::pending().left_stream() } else { futures::stream::empty().right_stream() };
-    Ok(Response::new(Body::from_stream(futures::stream::iter(lines).chain(rest))))
+    Response::new(Body::from_stream(futures::stream::iter(lines).chain(rest)))
 }
 
 fn pod(name: &str, version: u32) -> Value {
@@ -86,13 +86,13 @@ fn pod(name: &str, version: u32) -> Value {
     })
 }
 
-fn event(kind: &str, object: Value) -> Value {
+fn event(kind: &str, object: &Value) -> Value {
     json!({ "type": kind, "object": object })
 }
 
 fn end_of_list(version: &str) -> Value {
     let annotations = json!({ "k8s.io/initial-events-end": "true" });
-    event("BOOKMARK", json!({ "metadata": { "resourceVersion": version, "annotations": annotations } }))
+    event("BOOKMARK", &json!({ "metadata": { "resourceVersion": version, "annotations": annotations } }))
 }
 
 /// A cache that follows the server, and what it counts.
@@ -137,12 +137,12 @@ impl Followed {
 #[tokio::test(start_paused = true)]
 async fn a_first_list_is_streamed_with_an_empty_version_which_is_a_consistent_read() {
     let server = Server::new([Script::Open(vec![
-        event("ADDED", pod("a-0", 3)),
-        event("ADDED", pod("a-1", 4)),
+        event("ADDED", &pod("a-0", 3)),
+        event("ADDED", &pod("a-1", 4)),
         end_of_list("9"),
-        event("DELETED", pod("a-1", 10)),
-        event("ADDED", pod("a-2", 11)),
-        event("ADDED", pod("a-3", 12)),
+        event("DELETED", &pod("a-1", 10)),
+        event("ADDED", &pod("a-2", 11)),
+        event("ADDED", &pod("a-3", 12)),
     ])]);
     let followed = Followed::new(&server);
     followed.listed().await;
@@ -163,7 +163,7 @@ async fn where_the_server_does_not_stream_lists_are_paged_and_consistent() {
         Script::Document(422, json!({ "kind": "Status", "message": "sendInitialEvents is forbidden" })),
         Script::Document(200, page(json!([pod("a-0", 3)]), "next/page=")),
         Script::Document(200, page(json!([pod("a-1", 4)]), "")),
-        Script::Open(vec![event("ADDED", pod("a-2", 10))]),
+        Script::Open(vec![event("ADDED", &pod("a-2", 10))]),
     ]);
     let followed = Followed::new(&server);
     followed.listed().await;
@@ -177,9 +177,9 @@ async fn where_the_server_does_not_stream_lists_are_paged_and_consistent() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_goes_on_from_the_last_version_without_a_list() {
     let server = Server::new([
-        Script::Lines(vec![end_of_list("9"), event("ADDED", pod("a-0", 12))]),
-        Script::Lines(vec![event("BOOKMARK", json!({ "metadata": { "resourceVersion": "40" } }))]),
-        Script::Open(vec![event("ADDED", pod("a-1", 41))]),
+        Script::Lines(vec![end_of_list("9"), event("ADDED", &pod("a-0", 12))]),
+        Script::Lines(vec![event("BOOKMARK", &json!({ "metadata": { "resourceVersion": "40" } }))]),
+        Script::Open(vec![event("ADDED", &pod("a-1", 41))]),
     ]);
     let followed = Followed::new(&server);
     followed.holds(2).await;
@@ -190,15 +190,15 @@ async fn a_watch_that_ends_goes_on_from_the_last_version_without_a_list() {
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_is_gone_leads_to_a_new_list_that_drops_what_is_no_more() {
-    let gone = event("ERROR", json!({ "kind": "Status", "code": 410, "message": "too old" }));
+    let gone = event("ERROR", &json!({ "kind": "Status", "code": 410, "message": "too old" }));
     let server = Server::new([
         Script::Lines(vec![
-            event("ADDED", pod("a-0", 3)),
-            event("ADDED", pod("a-1", 4)),
+            event("ADDED", &pod("a-0", 3)),
+            event("ADDED", &pod("a-1", 4)),
             end_of_list("9"),
             gone,
         ]),
-        Script::Open(vec![event("ADDED", pod("a-1", 4)), end_of_list("50")]),
+        Script::Open(vec![event("ADDED", &pod("a-1", 4)), end_of_list("50")]),
     ]);
     let followed = Followed::new(&server);
     let lists = followed.metrics.lists.get_or_create(&ResourceLabel { resource: "pods" }).clone();
@@ -216,9 +216,9 @@ async fn one_object_that_does_not_decode_stops_nobody_else() {
     let mut broken = pod("a-1", 4);
     broken["status"] = json!("what");
     let server = Server::new([Script::Open(vec![
-        event("ADDED", pod("a-0", 3)),
-        event("ADDED", broken),
-        event("ADDED", pod("a-2", 5)),
+        event("ADDED", &pod("a-0", 3)),
+        event("ADDED", &broken),
+        event("ADDED", &pod("a-2", 5)),
         end_of_list("9"),
     ])]);
     let followed = Followed::new(&server);
@@ -231,8 +231,8 @@ async fn one_object_that_does_not_decode_stops_nobody_else() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_breaks_off_is_not_taken_for_complete() {
     let server = Server::new([
-        Script::Lines(vec![event("ADDED", pod("a-0", 3))]),
-        Script::Open(vec![event("ADDED", pod("a-1", 4)), end_of_list("9")]),
+        Script::Lines(vec![event("ADDED", &pod("a-0", 3))]),
+        Script::Open(vec![event("ADDED", &pod("a-1", 4)), end_of_list("9")]),
     ]);
     let followed = Followed::new(&server);
     followed.listed().await;
@@ -243,7 +243,7 @@ async fn a_list_that_breaks_off_is_not_taken_for_complete() {
 async fn a_silent_watch_is_dead_and_is_opened_again() {
     let server = Server::new([
         Script::Open(vec![end_of_list("9")]),
-        Script::Open(vec![event("ADDED", pod("a-0", 12))]),
+        Script::Open(vec![event("ADDED", &pod("a-0", 12))]),
     ]);
     let followed = Followed::new(&server);
     followed.listed().await;
@@ -274,8 +274,8 @@ async fn a_missing_permission_is_told_with_what_to_do() {
 #[tokio::test(start_paused = true)]
 async fn a_resync_lists_again_although_the_watch_is_well() {
     let server = Server::new([
-        Script::Open(vec![event("ADDED", pod("a-0", 3)), end_of_list("9")]),
-        Script::Open(vec![event("ADDED", pod("a-1", 20)), end_of_list("21")]),
+        Script::Open(vec![event("ADDED", &pod("a-0", 3)), end_of_list("9")]),
+        Script::Open(vec![event("ADDED", &pod("a-1", 20)), end_of_list("21")]),
     ]);
     let followed = Followed::new(&server);
     followed.listed().await;
