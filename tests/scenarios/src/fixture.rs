@@ -109,8 +109,7 @@ impl Zone {
     /// that from happening here.
     #[must_use]
     pub fn rolling_update(mut self) -> Self {
-        self.strategy =
-            json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": self.replicas } });
+        self.strategy = json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": self.replicas } });
         self
     }
 

@@ -87,7 +87,9 @@ impl Seen {
 }
 
 /// A kind that is followed.
-trait Followed: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + Send + 'static {
+trait Followed:
+    Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + Send + 'static
+{
     fn seen(self, view: &mut View);
     fn gone(name: &str, view: &mut View);
     fn names(view: &View) -> Vec<(String, Option<String>)>;
@@ -136,7 +138,8 @@ impl<K: Followed> Follower<K> {
                 Err(_) => false,
             };
             if lost {
-                self.seen.change(|view| view.note("the onlooker looks anew: a deletion may go unseen".to_owned()));
+                self.seen
+                    .change(|view| view.note("the onlooker looks anew: a deletion may go unseen".to_owned()));
             }
             let came_back = try_until(DEADLINE, "the API server to answer the onlooker", || async {
                 if lost {

@@ -119,7 +119,8 @@ impl Scene {
     /// Something goes wrong with a live pod, or with `None` no longer does.
     pub async fn afflict(&self, pod: &str, fault: Option<&str>) {
         self.observer.view().note(format!("user: {pod} is now {fault:?}"));
-        let fields = json!({ "metadata": { "annotations": { behaviour::FAULT: fault.unwrap_or_default() } } });
+        let fields =
+            json!({ "metadata": { "annotations": { behaviour::FAULT: fault.unwrap_or_default() } } });
         self.pods().patch(pod, &PatchParams::default(), &Patch::Merge(&fields)).await.unwrap();
     }
 

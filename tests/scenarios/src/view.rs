@@ -270,7 +270,10 @@ impl View {
             down.push(pod.name.clone());
             if down.len() > set.max_unavailable {
                 let (deleted, most) = (&pod.name, set.max_unavailable);
-                self.violate(format!("{deleted} was deleted; {most} may be down, these are: {}", down.join(", ")));
+                self.violate(format!(
+                    "{deleted} was deleted; {most} may be down, these are: {}",
+                    down.join(", ")
+                ));
             }
         }
         if set.group.is_none() {
@@ -293,7 +296,8 @@ impl View {
             }
         }
         let crowded = groups.into_iter().find(|(_, sets)| sets.len() > 1);
-        let crowded = crowded.map(|(group, sets)| format!("group {group:?}: {} are disturbed at once", sets.join(", ")));
+        let crowded = crowded
+            .map(|(group, sets)| format!("group {group:?}: {} are disturbed at once", sets.join(", ")));
         if let Some(crowded) = crowded {
             self.violate(crowded);
         }
@@ -301,7 +305,8 @@ impl View {
 
     /// The places of a set that have had a pod, are still wanted, and have none that serves.
     fn down(&self, set: &Set) -> Vec<String> {
-        let wanted = self.slots.iter().filter(|(_, slot)| slot.set == set.name && slot.ordinal < set.replicas);
+        let wanted =
+            self.slots.iter().filter(|(_, slot)| slot.set == set.name && slot.ordinal < set.replicas);
         let down = wanted.filter(|(name, _)| !self.pods.get(*name).is_some_and(Pod::serves));
         down.map(|(name, _)| name.clone()).collect()
     }
@@ -348,13 +353,16 @@ impl From<v1::Pod> for Pod {
         let metadata = pod.metadata;
         let status = pod.status.unwrap_or_default();
         let owners = metadata.owner_references.unwrap_or_default();
-        let owner = owners.into_iter().find(|owner| owner.controller == Some(true) && owner.kind == "StatefulSet");
+        let owner =
+            owners.into_iter().find(|owner| owner.controller == Some(true) && owner.kind == "StatefulSet");
         let conditions = status.conditions.unwrap_or_default();
-        let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready" && condition.status == "True");
+        let ready =
+            conditions.into_iter().find(|condition| condition.type_ == "Ready" && condition.status == "True");
         let ready = ready.filter(|_| status.phase.as_deref() == Some("Running"));
         let waits = status.container_statuses.unwrap_or_default().into_iter();
         let mut waits = waits.filter_map(|container| container.state?.waiting?.reason);
-        let grace = jiff::SignedDuration::from_secs(metadata.deletion_grace_period_seconds.unwrap_or_default());
+        let grace =
+            jiff::SignedDuration::from_secs(metadata.deletion_grace_period_seconds.unwrap_or_default());
         Self {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
@@ -393,7 +401,8 @@ impl From<StatefulSet> for Set {
 /// What the annotation means, read from the documentation and not from the planner.
 fn max_unavailable(written: Option<&String>, replicas: u32) -> usize {
     let written = written.map_or("1", |written| written.trim());
-    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<usize>().ok())?;
+    let number =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<usize>().ok())?;
     let meant = match written.strip_suffix('%') {
         Some(percent) => {
             let percent = number(percent).filter(|percent| (1..=100).contains(percent));

@@ -59,7 +59,8 @@ impl Fleet {
                 other => panic!("{other:?}"),
             }
             self.moments += 1;
-            let down: Vec<_> = ZONES.iter().map(|zone| (zone, self.down(zone))).filter(|(_, down)| *down > 0).collect();
+            let down: Vec<_> =
+                ZONES.iter().map(|zone| (zone, self.down(zone))).filter(|(_, down)| *down > 0).collect();
             assert!(matches!(&*down, [] | [(_, 1)]), "down at once: {down:?}; {}", self.describe());
         }
     }
@@ -72,7 +73,8 @@ impl Fleet {
     fn see(&mut self, pod: &Pod) {
         let uid = pod.uid().unwrap();
         let ready = is_ready(pod);
-        let was_ready = self.pods.get(&pod.name_any()).is_some_and(|before| before.uid == uid && before.was_ready);
+        let was_ready =
+            self.pods.get(&pod.name_any()).is_some_and(|before| before.uid == uid && before.was_ready);
         let member = Member {
             uid,
             image: pod.spec.as_ref().unwrap().containers[0].image.clone().unwrap(),

@@ -144,7 +144,10 @@ async fn events_tell_the_story(node: &RealNode) {
     for zone in ZONES {
         let reasons = reasons_of(zone);
         println!("events on {zone}: {reasons:?}");
-        assert!(["Rolling", "UpToDate"].iter().all(|reason| reasons.contains(*reason)), "{zone}: {reasons:?}");
+        assert!(
+            ["Rolling", "UpToDate"].iter().all(|reason| reasons.contains(*reason)),
+            "{zone}: {reasons:?}"
+        );
     }
     let waited = ZONES.iter().filter(|zone| reasons_of(zone).contains("WaitingForTurn")).count();
     assert_eq!(waited, ZONES.len() - 1, "all but the first wait for their turn");
@@ -153,7 +156,8 @@ async fn events_tell_the_story(node: &RealNode) {
 /// The copy that leads, by what the copies themselves say; and that one has worked on the group.
 async fn leader(node: &RealNode) -> String {
     let copies = ready_pods(node, HOME, COPIES).await;
-    let work = format!("rollout_operator_group_reconciles_total{{namespace=\"{DEMO}\",rollout_group=\"{DEMO}\"}}");
+    let work =
+        format!("rollout_operator_group_reconciles_total{{namespace=\"{DEMO}\",rollout_group=\"{DEMO}\"}}");
     until(DEADLINE, "one copy to lead and to have worked", || async {
         let mut leaders = Vec::new();
         for copy in &copies.items {

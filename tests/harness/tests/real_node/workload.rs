@@ -94,7 +94,8 @@ pub(crate) async fn a_set_of_real_containers(node: &RealNode) {
     .await;
     stages.end("three pods Ready");
     assert_eq!(versions(&found).await, ["v1", "v1", "v1"]);
-    let logs = node.kubectl(&["-n", "plain", "exec", "web-0", "--", "/bin/busybox", "id", "-u"]).await.unwrap();
+    let logs =
+        node.kubectl(&["-n", "plain", "exec", "web-0", "--", "/bin/busybox", "id", "-u"]).await.unwrap();
     assert_eq!(logs, "0\n");
     node.kubectl(&["-n", "plain", "delete", "statefulset", "web"]).await.unwrap();
     until(DEADLINE, "the pods to be gone", || async {
