@@ -135,7 +135,8 @@ impl Report {
         let since = match (&reason, same) {
             (_, Some(same)) => same.since,
             (Reason::NotObserved { .. }, None) => unobserved_since().unwrap_or(now),
-            _ => now,
+            // Whole seconds, as Kubernetes writes times: this one is for people.
+            _ => Timestamp::from_second(now.as_second()).unwrap_or(now),
         };
         let observed_soon =
             || since.saturating_add(OBSERVATION_GRACE).is_ok_and(|grace_ends| now < grace_ends);

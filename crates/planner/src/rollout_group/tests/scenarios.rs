@@ -96,6 +96,12 @@ fn e_r17_a_zone_that_is_done_has_its_target_called_current() {
 }
 
 #[test]
+fn e_r17c_a_zone_is_promoted_only_after_its_controller_has_counted_its_pods() {
+    let group = given().set("a", |set| (set.current_revision, set.counted) = (Some("old".into()), false));
+    group.then(&["a UpToDate", "b UpToDate"]);
+}
+
+#[test]
 fn e_r17b_a_zone_is_promoted_while_the_next_one_rolls() {
     let group = given().set("a", |set| set.current_revision = Some("old".into())).old("b");
     group.then(&["delete b-0", "delete b-1", "promote a to new", "a UpToDate", "b Rolling"]);
