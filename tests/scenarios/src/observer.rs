@@ -69,8 +69,8 @@ impl Observer {
                     Err(seen) => seen,
                 }
             };
-            let changed = timeout_at(deadline, changes.changed()).await;
-            assert!(changed.is_ok(), "waited {DEADLINE:?} for {what}; last seen: {seen}");
+            let news = timeout_at(deadline, changes.changed()).await;
+            assert!(news.is_ok(), "waited {DEADLINE:?} for {what}; last seen: {seen}");
         }
     }
 }

@@ -18,6 +18,7 @@ use sts_plus_scenarios::cluster::Cluster;
 use sts_plus_scenarios::observer::DEADLINE;
 use sts_plus_scenarios::operator::Operator;
 use sts_plus_scenarios::real::RealCluster;
+use sts_plus_scenarios::replica;
 use tokio::runtime::Runtime;
 
 /// Commands that run this test, and so are run by whoever runs it.
@@ -51,7 +52,7 @@ async fn follow(assets: &Assets) -> Result<Completion, Failed> {
     let shell = Shell {
         folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."),
         kubeconfig: cluster.kubeconfig(&reader).unwrap(),
-        programs: vec![assets.folder().to_owned(), sts_plus().parent().unwrap().to_owned()],
+        programs: vec![assets.folder().to_owned(), replica::binary().parent().unwrap().to_owned()],
     };
     // The chart's own pods cannot run here: hollow nodes run no containers. This one does their work.
     let operator = Operator::start(cluster.user(), Scope::Cluster, "readme");
@@ -121,10 +122,4 @@ impl Shell {
             .output()
             .unwrap()
     }
-}
-
-/// The binary: named by the Makefile, or where cargo puts it beside this test.
-fn sts_plus() -> PathBuf {
-    let named = std::env::var_os("STS_PLUS_BIN").map(PathBuf::from);
-    named.unwrap_or_else(|| std::env::current_exe().unwrap().parent().unwrap().with_file_name("sts-plus"))
 }
