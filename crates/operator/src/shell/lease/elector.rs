@@ -302,7 +302,8 @@ impl Elector {
         self.view.step_down();
         self.publish();
         let holds = self.view.lease().is_some() && self.view.holder() == Some(&self.me);
-        if !holds && !(self.view.in_doubt() && self.has_written) {
+        let may_hold = self.view.in_doubt() && self.has_written;
+        if !(holds || may_hold) {
             return;
         }
         // After so long without a renewal there is nothing left to release.
@@ -438,3 +439,7 @@ fn place(config: &Config) -> Place<'_> {
 fn collection(config: &Config) -> Place<'_> {
     Place::collection(Resource::Leases, Some(&config.namespace))
 }
+
+#[cfg(test)]
+#[path = "elector_tests.rs"]
+mod tests;
