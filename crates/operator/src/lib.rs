@@ -10,4 +10,5 @@
 //! four safety rules in one place. A controller is a file under [`controllers`]: world in, plan out.
 
 pub mod controllers;
+pub mod operator;
 pub mod shell;

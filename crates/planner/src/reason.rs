@@ -101,6 +101,12 @@ impl Reason {
         "NotInDomain",
     ];
 
+    /// The kinds of a set that is being rolled.
+    pub const ROLLING_KINDS: [&'static str; 2] = ["Rolling", Self::POD_BROKEN];
+
+    /// The kind of [`Reason::PodBroken`], which is looked for in what was told before.
+    pub(crate) const POD_BROKEN: &'static str = "PodBroken";
+
     /// A pod of another set is down.
     pub fn other_set_not_ready(other: &Health) -> Self {
         Self::OtherSetNotReady { set: Arc::clone(&other.set), down: other.summary() }
@@ -120,7 +126,7 @@ impl Reason {
             Self::WaitingForTurn { .. } => "WaitingForTurn",
             Self::OtherSetNotReady { .. } => "OtherSetNotReady",
             Self::BudgetSpent { .. } => "BudgetSpent",
-            Self::PodBroken { .. } => "PodBroken",
+            Self::PodBroken { .. } => Self::POD_BROKEN,
             Self::NotReady { .. } => "NotReady",
             Self::Paused => "Paused",
             Self::GroupSkipped { .. } => "GroupSkipped",
@@ -236,3 +242,7 @@ impl fmt::Display for Reason {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "reason_tests.rs"]
+mod tests;

@@ -1,1 +1,3 @@
 //! The controllers, one file each: world in, plan out.
+
+pub mod rollout_group;

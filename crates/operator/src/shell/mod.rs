@@ -2,5 +2,12 @@
 //! health.
 
 pub mod api;
+pub mod backoff;
+pub mod cache;
+pub mod events;
+pub mod executor;
+pub mod expectations;
 pub mod lease;
 pub mod metrics;
+pub mod queue;
+pub mod serve;

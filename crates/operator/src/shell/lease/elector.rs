@@ -302,8 +302,8 @@ impl Elector {
         self.view.step_down();
         self.publish();
         let holds = self.view.lease().is_some() && self.view.holder() == Some(&self.me);
-        let may_hold = self.view.in_doubt() && self.has_written;
-        if !(holds || may_hold) {
+        let perhaps_holds = self.view.in_doubt() && self.has_written;
+        if !holds && !perhaps_holds {
             return;
         }
         // After so long without a renewal there is nothing left to release.

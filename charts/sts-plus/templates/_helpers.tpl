@@ -1,0 +1,41 @@
+{{- define "sts-plus.name" -}}
+{{- .Values.nameOverride | default .Chart.Name -}}
+{{- end -}}
+
+{{/* At most 57 characters, so that a suffix of ours still fits into a label value. */}}
+{{- define "sts-plus.fullname" -}}
+{{- $name := include "sts-plus.name" . -}}
+{{- $default := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
+{{- .Values.fullnameOverride | default $default | trunc 57 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "sts-plus.serviceAccountName" -}}
+{{- $default := .Values.serviceAccount.create | ternary (include "sts-plus.fullname" .) "default" -}}
+{{- .Values.serviceAccount.name | default $default -}}
+{{- end -}}
+
+{{- define "sts-plus.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "sts-plus.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end -}}
+
+{{- define "sts-plus.labels" -}}
+{{ include "sts-plus.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "sts-plus.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- define "sts-plus.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "sts-plus.serviceAccountName" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
+{{- end -}}

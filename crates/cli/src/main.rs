@@ -1,0 +1,62 @@
+//! `sts-plus`: the operator, and what a user asks and tells it from a terminal. Also works as a kubectl
+//! plugin under the name `kubectl-sts_plus`.
+//!
+//! This file parses and calls; each subcommand is a file of its own.
+
+mod connect;
+mod run;
+mod screen;
+mod status;
+mod steer;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use connect::Connection;
+
+/// Gives StatefulSets what they lack: rollouts across zones, one at a time.
+#[derive(Debug, Parser)]
+#[command(name = "sts-plus", version, about, max_term_width = 100)]
+struct Arguments {
+    #[command(flatten)]
+    connection: Connection,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the operator.
+    Run(run::Arguments),
+    /// Show every rollout group with its sets, their pods per revision and what is awaited.
+    Status(status::Arguments),
+    /// Keep the pods of sets from being rolled.
+    Pause(steer::Arguments),
+    /// Let the pods of paused sets be rolled again.
+    Resume(steer::Arguments),
+}
+
+/// The exit code for a request that could not be carried out; clap uses 2 for one it could not understand.
+const FAILED: u8 = 1;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // Fails only if a provider is installed already, and then there is one.
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let done = match arguments.command {
+        Command::Run(run) => run::run(&arguments.connection, run).await,
+        Command::Status(status) => status::status(&arguments.connection, &status).await,
+        Command::Pause(sets) => steer::steer(&arguments.connection, &sets, steer::Wish::Pause).await,
+        Command::Resume(sets) => steer::steer(&arguments.connection, &sets, steer::Wish::Resume).await,
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // One line, causes included, no backtrace: this is for a person.
+            eprintln!("sts-plus: {error:#}");
+            ExitCode::from(FAILED)
+        }
+    }
+}

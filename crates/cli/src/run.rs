@@ -1,0 +1,137 @@
+//! `sts-plus run`: the operator.
+
+use std::io::IsTerminal;
+use std::net::{Ipv6Addr, SocketAddr};
+
+use anyhow::{Context, Result};
+use clap::{ArgAction, Args, ValueEnum};
+use sts_plus_operator::operator::{self, Clients, Settings};
+use sts_plus_operator::shell::cache::Scope;
+use sts_plus_operator::shell::lease;
+use sts_plus_operator::shell::metrics::Metrics;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing_subscriber::EnvFilter;
+
+use crate::connect::Connection;
+
+/// How to run the operator.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// A namespace to look at; may be given several times [default: all of them]
+    #[arg(long, env = "STS_PLUS_NAMESPACE", value_delimiter = ',')]
+    namespace: Vec<String>,
+    /// The controllers to run
+    #[arg(long, env = "STS_PLUS_CONTROLLERS", value_delimiter = ',', default_value = "rollout-group")]
+    controllers: Vec<Controller>,
+    /// The port for /ready, /livez and /metrics
+    #[arg(long, env = "STS_PLUS_SERVER_PORT", default_value_t = 8001)]
+    server_port: u16,
+    /// How log lines look
+    #[arg(long, env = "STS_PLUS_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// Whether to write only while holding the lease, so that several replicas can run
+    #[arg(
+        long,
+        env = "STS_PLUS_LEADER_ELECT",
+        default_value_t = true,
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        default_missing_value = "true"
+    )]
+    leader_elect: bool,
+    /// The namespace of the lease [default: the pod's own, or the kubeconfig's]
+    #[arg(long, env = "STS_PLUS_LEASE_NAMESPACE")]
+    lease_namespace: Option<String>,
+    /// The namespace of the pod this runs in
+    #[arg(long, env = "POD_NAMESPACE", hide = true)]
+    pod_namespace: Option<String>,
+    /// The name of the pod this runs in
+    #[arg(long, env = "POD_NAME", hide = true)]
+    pod_name: Option<String>,
+}
+
+/// The controllers there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Controller {
+    /// Rolls the sets of a group one zone at a time.
+    RolloutGroup,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines, one object a line.
+    Json,
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub(crate) async fn run(connection: &Connection, arguments: Arguments) -> Result<()> {
+    log(arguments.log_format);
+    let config = connection.config().await?;
+    let own_namespace = arguments.pod_namespace.unwrap_or_else(|| config.default_namespace.clone());
+    let instance = arguments.pod_name.unwrap_or_else(|| format!("sts-plus-{}", std::process::id()));
+    let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, arguments.server_port));
+    let listener = bind(address).await?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        cluster = %config.cluster_url,
+        address = %listener.local_addr()?,
+        leader_elect = arguments.leader_elect,
+        controllers = ?arguments.controllers,
+        "starting"
+    );
+    let lease = arguments.leader_elect.then(|| {
+        let namespace = arguments.lease_namespace.unwrap_or(own_namespace);
+        lease::Config::new(namespace, instance.clone())
+    });
+    let everywhere = arguments.namespace.is_empty();
+    let scope = if everywhere { Scope::Cluster } else { Scope::Namespaces(arguments.namespace) };
+    let clients = Clients::new(&config).context("cannot make a client from this configuration")?;
+    let settings = Settings { scope, lease, listener: Some(listener), instance };
+    operator::run(clients, settings, Metrics::new(), stop_signal()?).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// IPv6 takes IPv4 along on most machines; where there is no IPv6 at all, IPv4 alone.
+async fn bind(address: SocketAddr) -> Result<TcpListener> {
+    let either = match TcpListener::bind(address).await {
+        Err(error) if error.kind() != std::io::ErrorKind::AddrInUse => {
+            TcpListener::bind(SocketAddr::from(([0, 0, 0, 0], address.port()))).await
+        }
+        bound => bound,
+    };
+    either.with_context(|| {
+        format!("cannot listen on port {}: choose another with --server-port", address.port())
+    })
+}
+
+fn log(format: LogFormat) {
+    // Each failed request is told by whoever made it, with what to do; kube would tell it once more, without.
+    let filter =
+        EnvFilter::try_from_env("STS_PLUS_LOG").unwrap_or_else(|_| EnvFilter::new("info,kube_client=off"));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).with_target(false).init(),
+        LogFormat::Json => lines.json().flatten_event(true).init(),
+    }
+}
+
+/// Turns true on the first SIGTERM or SIGINT.
+fn stop_signal() -> Result<watch::Receiver<bool>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let (stop, stopped) = watch::channel(false);
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => tracing::info!("SIGTERM: ending passes under way"),
+            _ = interrupt.recv() => tracing::info!("SIGINT: ending passes under way"),
+        }
+        stop.send_replace(true);
+    });
+    Ok(stopped)
+}

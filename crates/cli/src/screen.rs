@@ -1,0 +1,154 @@
+//! How groups look to people and to machines.
+
+use std::fmt::Write;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use sts_plus_operator::shell::cache::Scope;
+use sts_plus_operator::shell::executor::Domain;
+use sts_plus_planner::rollout_group::Plan;
+use sts_plus_planner::rollout_group::report::Report;
+
+/// A group.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Group {
+    namespace: String,
+    #[serde(rename = "group")]
+    name: String,
+    sets: Vec<Set>,
+}
+
+/// A set of a group.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Set {
+    name: String,
+    replicas: u32,
+    /// The revision its pods shall have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_revision: Option<String>,
+    /// The kind of reason, as in the annotation, the event and the metric.
+    state: &'static str,
+    /// The reason in words.
+    message: String,
+    /// What would end the wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    release: Option<String>,
+    since: Timestamp,
+    /// Its pods by revision, the target first.
+    pods: Vec<Tally>,
+    /// What is down, in words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    not_ready: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Tally {
+    revision: String,
+    pods: u32,
+    ready: u32,
+}
+
+impl Group {
+    pub(crate) fn new(domain: &Domain, plan: &Plan) -> Self {
+        Self {
+            namespace: domain.namespace.to_string(),
+            name: domain.group.to_string(),
+            sets: plan.reports.iter().map(Set::new).collect(),
+        }
+    }
+}
+
+impl Set {
+    fn new(report: &Report) -> Self {
+        let pods = report.pods.iter().map(|tally| Tally {
+            revision: tally.revision.as_deref().unwrap_or("none").to_owned(),
+            pods: tally.pods,
+            ready: tally.ready,
+        });
+        Self {
+            name: report.set.name.to_string(),
+            replicas: report.set.replicas,
+            target_revision: report.target.as_deref().map(str::to_owned),
+            state: report.reason.kind(),
+            message: report.reason.to_string(),
+            release: report.reason.release(),
+            since: report.since,
+            pods: pods.collect(),
+            not_ready: report.down.clone(),
+            warnings: report.warnings.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// `3/5 Ready on web-a1b2c3 (target), 2/2 Ready on web-d4e5f6`
+    fn pods_in_words(&self) -> String {
+        let revisions = self.pods.iter().map(|pods| {
+            let target = self.target_revision.as_deref() == Some(&pods.revision);
+            let mark = if target { " (target)" } else { "" };
+            format!("{}/{} Ready on {}{mark}", pods.ready, pods.pods, pods.revision)
+        });
+        let words = revisions.collect::<Vec<_>>().join(", ");
+        if words.is_empty() { "no pods".to_owned() } else { words }
+    }
+}
+
+/// All groups as text that fits a terminal and a bug report alike.
+pub(crate) fn render(groups: &[Group], scope: &Scope, now: Timestamp) -> String {
+    let mut page = String::new();
+    // Writing to a string does not fail.
+    page_of(groups, scope, now, &mut page).ok();
+    page
+}
+
+fn page_of(groups: &[Group], scope: &Scope, now: Timestamp, page: &mut String) -> std::fmt::Result {
+    if groups.is_empty() {
+        let place = match scope {
+            Scope::Cluster => "this cluster".to_owned(),
+            Scope::Namespaces(names) => format!("namespace {}", names.join(", ")),
+        };
+        return writeln!(
+            page,
+            "No rollout groups in {place}: no StatefulSet there has the label rollout-group."
+        );
+    }
+    for (position, group) in groups.iter().enumerate() {
+        if position > 0 {
+            writeln!(page)?;
+        }
+        writeln!(page, "GROUP {} in namespace {}", group.name, group.namespace)?;
+        let width = group.sets.iter().map(|set| set.name.chars().count()).max().unwrap_or(0);
+        for set in &group.sets {
+            let age = age(set.since, now);
+            writeln!(page, "  {:width$}  {} for {age}  {}", set.name, set.state, set.pods_in_words())?;
+            writeln!(page, "  {:width$}    {}", "", set.message)?;
+            if let Some(release) = &set.release {
+                writeln!(page, "  {:width$}    until {release}", "")?;
+            }
+            if !set.not_ready.is_empty() && !set.message.contains(&set.not_ready) {
+                writeln!(page, "  {:width$}    now: {}", "", set.not_ready)?;
+            }
+            for warning in &set.warnings {
+                writeln!(page, "  {:width$}    warning: {warning}", "")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The largest unit that is at least one, as kubectl shows ages.
+fn age(since: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(since).as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+#[path = "screen_tests.rs"]
+mod tests;

@@ -1,0 +1,185 @@
+//! The annotations by which a pod chooses how its life goes, and what they mean once parsed.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::chance;
+
+/// What every annotation here begins with.
+pub const PREFIX: &str = "hollow.sts.plus/";
+/// Time from bound to Running: a [`Delay`].
+pub const START_DELAY: &str = "hollow.sts.plus/start-delay";
+/// Time from Running to Ready: a [`Delay`].
+pub const READY_DELAY: &str = "hollow.sts.plus/ready-delay";
+/// Time from the deletion request to the pod being gone: a [`Delay`].
+pub const STOP_DELAY: &str = "hollow.sts.plus/stop-delay";
+/// What goes wrong: `never-ready`, `crash-loop`, `image-pull`, `stuck-terminating` or `unready-after=<delay>`;
+/// empty means nothing.
+pub const FAULT: &str = "hollow.sts.plus/fault";
+/// Which ordinals the fault hits, such as `0,2`; without it, all.
+pub const FAULT_ORDINALS: &str = "hollow.sts.plus/fault-ordinals";
+
+/// The longest delay that is accepted; more is a typing error, and no test or demonstration waits for it.
+const MAX_DELAY: Duration = Duration::from_hours(24);
+/// How many ordinals one annotation may name; an annotation holds 256 KiB and this bounds the work per event.
+const MAX_FAULT_ORDINALS: usize = 1024;
+
+/// How long a step takes: always the same, or drawn from a range once per pod.
+///
+/// Written as `50ms`, `2s`, `1m30s` or, as a range with both ends included, `2s..5s`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delay {
+    least: Duration,
+    most: Duration,
+}
+
+impl Delay {
+    /// No delay at all.
+    pub const NONE: Delay = Delay::fixed(Duration::ZERO);
+
+    /// Always the same delay.
+    pub const fn fixed(delay: Duration) -> Self {
+        Delay { least: delay, most: delay }
+    }
+
+    /// Anything between two delays, whichever comes first.
+    pub fn between(one: Duration, other: Duration) -> Self {
+        Delay { least: one.min(other), most: one.max(other) }
+    }
+
+    /// The delay for one pod: the same for the same seed and text, wherever it is asked.
+    pub(super) fn draw(self, seed: u64, text: &str) -> Duration {
+        let span = u64::try_from((self.most.saturating_sub(self.least)).as_nanos()).unwrap_or(u64::MAX);
+        let offset = span.checked_add(1).map_or(0, |choices| chance::draw(seed, text) % choices);
+        self.least + Duration::from_nanos(offset)
+    }
+}
+
+/// Why a text is not a delay.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DelayError {
+    /// Not a duration such as `50ms` or `2s`.
+    #[error("`{0}` is not a duration such as 50ms, 2s or 2s..5s")]
+    NotADuration(String),
+    /// Before zero or beyond what is accepted.
+    #[error("`{0}` is not between 0s and 24h")]
+    OutOfBounds(String),
+    /// A range whose end comes before its start.
+    #[error("the range `{0}` ends before it starts")]
+    Backwards(String),
+}
+
+impl FromStr for Delay {
+    type Err = DelayError;
+
+    fn from_str(text: &str) -> Result<Self, DelayError> {
+        let Some((least, most)) = text.split_once("..") else {
+            return duration(text).map(Delay::fixed);
+        };
+        let delay = Delay { least: duration(least)?, most: duration(most)? };
+        if delay.least > delay.most { Err(DelayError::Backwards(text.to_owned())) } else { Ok(delay) }
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, DelayError> {
+    let signed: SignedDuration = text.parse().map_err(|_| DelayError::NotADuration(text.to_owned()))?;
+    let delay = Duration::try_from(signed).map_err(|_| DelayError::OutOfBounds(text.to_owned()))?;
+    if delay > MAX_DELAY { Err(DelayError::OutOfBounds(text.to_owned())) } else { Ok(delay) }
+}
+
+/// What goes wrong with a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    NeverReady,
+    CrashLoop,
+    ImagePull,
+    StuckTerminating,
+    UnreadyAfter(Delay),
+}
+
+/// Why a text is not a fault.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FaultError {
+    #[error(
+        "`{0}` is not never-ready, crash-loop, image-pull, stuck-terminating or unready-after=<duration>"
+    )]
+    Unknown(String),
+    #[error("unready-after: {0}")]
+    UnreadyAfter(DelayError),
+}
+
+impl FromStr for Fault {
+    type Err = FaultError;
+
+    fn from_str(text: &str) -> Result<Self, FaultError> {
+        match text {
+            "never-ready" => Ok(Fault::NeverReady),
+            "crash-loop" => Ok(Fault::CrashLoop),
+            "image-pull" => Ok(Fault::ImagePull),
+            "stuck-terminating" => Ok(Fault::StuckTerminating),
+            _ => match text.strip_prefix("unready-after=") {
+                Some(delay) => delay.parse().map(Fault::UnreadyAfter).map_err(FaultError::UnreadyAfter),
+                None => Err(FaultError::Unknown(text.to_owned())),
+            },
+        }
+    }
+}
+
+/// What a pod's annotations ask for. What is absent or cannot be read is `None` and means the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Behaviour {
+    pub(super) start: Option<Delay>,
+    pub(super) ready: Option<Delay>,
+    pub(super) stop: Option<Delay>,
+    pub(super) fault: Option<Fault>,
+    /// What could not be read and why, for the pod's owner to see.
+    pub(super) complaint: Option<String>,
+}
+
+impl Behaviour {
+    /// Reads the annotations of the pod with this ordinal; those without our prefix are none of our business.
+    pub(super) fn read<'a>(
+        annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
+        ordinal: Option<u32>,
+    ) -> Self {
+        let mut behaviour = Behaviour::default();
+        let mut complaints: Vec<String> = Vec::new();
+        let mut hit = true;
+        for (key, value) in annotations.into_iter().filter(|(key, _)| key.starts_with(PREFIX)) {
+            let value = value.trim();
+            let mut complain =
+                |error: &dyn fmt::Display| complaints.push(format!("{key} is ignored: {error}"));
+            match key {
+                START_DELAY => behaviour.start = value.parse().map_err(|error| complain(&error)).ok(),
+                READY_DELAY => behaviour.ready = value.parse().map_err(|error| complain(&error)).ok(),
+                STOP_DELAY => behaviour.stop = value.parse().map_err(|error| complain(&error)).ok(),
+                FAULT if value.is_empty() => {}
+                FAULT => behaviour.fault = value.parse().map_err(|error| complain(&error)).ok(),
+                FAULT_ORDINALS => match ordinals(value) {
+                    Some(chosen) => hit = ordinal.is_some_and(|ordinal| chosen.contains(&ordinal)),
+                    None => complain(&format_args!("`{value}` is not a list of ordinals such as 0,2")),
+                },
+                _ => complain(&"no such setting"),
+            }
+        }
+        behaviour.fault = behaviour.fault.filter(|_| hit);
+        behaviour.complaint = (!complaints.is_empty()).then(|| complaints.join("; "));
+        behaviour
+    }
+}
+
+fn ordinals(text: &str) -> Option<Vec<u32>> {
+    let chosen: Vec<u32> = text
+        .split(',')
+        .take(MAX_FAULT_ORDINALS + 1)
+        .map(|ordinal| ordinal.trim().parse().ok())
+        .collect::<Option<_>>()?;
+    (chosen.len() <= MAX_FAULT_ORDINALS).then_some(chosen)
+}
+
+#[cfg(test)]
+#[path = "behaviour_tests.rs"]
+mod tests;

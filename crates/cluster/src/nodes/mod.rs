@@ -1,0 +1,255 @@
+//! Hollow nodes: a client-side stand-in for a scheduler, kubelets and the volume binder.
+//!
+//! They work against any API server and need nothing but a [`kube::Client`]. Pods are bound to nodes that exist in
+//! name only and then live a life that their own annotations choose, so a StatefulSet's template can ask for it,
+//! and a test can change it on a live pod:
+//!
+//! | annotation on the pod | value | meaning |
+//! |---|---|---|
+//! | `hollow.sts.plus/start-delay` | delay | from bound to Running |
+//! | `hollow.sts.plus/ready-delay` | delay | from Running to Ready |
+//! | `hollow.sts.plus/stop-delay` | delay | from the deletion request to gone |
+//! | `hollow.sts.plus/fault` | `never-ready` | runs, never Ready |
+//! | | `crash-loop` | waits in `CrashLoopBackOff`, restarts grow after 1 s, 2 s, 4 s, ... |
+//! | | `image-pull` | waits in `ImagePullBackOff` |
+//! | | `stuck-terminating` | once deleted, stays |
+//! | | `unready-after=<delay>` | Ready, and no longer so after that time |
+//! | `hollow.sts.plus/fault-ordinals` | `0,2` | the fault hits these ordinals only |
+//!
+//! A delay is `50ms`, `2s`, `1m30s`, or a range such as `2s..5s`, from which each pod draws its own: the same seed
+//! and pod UID, the same delay. A fault that is set on a live pod takes hold at once (`unready-after` counts from
+//! then), and one that is removed heals. What cannot be read means the default, and a warning event
+//! `BadAnnotation` on the pod says so. The keys are constants in [`behaviour`].
+//!
+//! Pods go to nodes that fit their `nodeSelector` and required node affinity, neighbours of a set to neighbouring
+//! nodes. Readiness gates are obeyed. Every pending claim gets a volume of its own, whatever its storage class; pods
+//! do not wait for their claims. Nodes send no heartbeats: run them where no node lifecycle controller does.
+//!
+//! What their identity must be allowed, the last three for all namespaces or for those that are configured:
+//!
+//! | resource | verbs |
+//! |---|---|
+//! | nodes, nodes/status | create, patch |
+//! | persistentvolumes, persistentvolumes/status | list, watch, create, patch, delete |
+//! | pods, pods/binding, pods/status | list, watch, delete; create; patch |
+//! | persistentvolumeclaims, persistentvolumeclaims/status | list, watch, patch |
+//! | events | create |
+//!
+//! ```text
+//! watch ---> keeper (rows in, steps and calls out; pure: lifecycle, claims) ---> shell (one lane per pod) ---> API
+//!   ^                                                                                                          |
+//!   +----------------------------------------------------------------------------------------------------------+
+//! ```
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+
+use kube::Client;
+use tokio::sync::{mpsc, watch as latest};
+use tokio::task::JoinSet;
+use tracing::warn;
+
+pub use self::behaviour::{Delay, DelayError};
+use self::claims::Claims;
+use self::clock::Clock;
+use self::lifecycle::Defaults;
+pub use self::node::Node;
+use self::node::Nodes;
+use self::pods::Pods;
+use self::shell::{MAX_WAITING_EVENTS, Shell};
+use self::watch::{Event, Follower, Row};
+
+pub mod behaviour;
+mod call;
+mod chance;
+mod claims;
+mod clock;
+mod lifecycle;
+mod node;
+mod pod;
+mod pods;
+mod shell;
+mod status;
+mod watch;
+
+/// What hollow nodes there are and how their pods behave where they do not say.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The namespaces whose pods and claims are looked after; none means all.
+    pub namespaces: BTreeSet<String>,
+    /// The nodes. Their names are theirs alone.
+    pub nodes: Vec<Node>,
+    /// From bound to Running.
+    pub start_delay: Delay,
+    /// From Running to Ready.
+    pub ready_delay: Delay,
+    /// From the deletion request to gone.
+    pub stop_delay: Delay,
+    /// What the delays of pods are drawn from.
+    pub seed: u64,
+}
+
+/// There is no hollow node of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no hollow node `{0}`")]
+pub struct UnknownNode(pub String);
+
+/// A set of hollow nodes.
+pub struct HollowNodes {
+    client: Client,
+    config: Config,
+    lost: latest::Sender<BTreeSet<String>>,
+}
+
+/// Hollow nodes at work, from [`HollowNodes::start`]. They stop when this is dropped.
+#[must_use = "dropping it stops the nodes"]
+pub struct Running {
+    nodes: Arc<HollowNodes>,
+    work: JoinSet<()>,
+}
+
+impl HollowNodes {
+    /// Hollow nodes that do nothing yet.
+    pub fn new(client: Client, config: Config) -> Self {
+        HollowNodes { client, config, lost: latest::Sender::default() }
+    }
+
+    /// Works until `shutdown` resolves. All of it happens inside the returned future: dropping that ends it too.
+    pub async fn run(&self, shutdown: impl Future<Output = ()>) {
+        tokio::select! {
+            () = self.work() => {}
+            () = shutdown => {}
+        }
+    }
+
+    /// Puts the nodes to work in the background.
+    pub fn start(self) -> Running {
+        let nodes = Arc::new(self);
+        let mut work = JoinSet::new();
+        let worker = Arc::clone(&nodes);
+        work.spawn(async move { worker.run(std::future::pending()).await });
+        Running { nodes, work }
+    }
+
+    /// Cuts a node off: it is no longer Ready, nor are its pods, and nothing on it goes on, deletions included.
+    pub fn lose(&self, node: &str) -> Result<(), UnknownNode> {
+        self.named(node)?;
+        self.lost.send_if_modified(|lost| lost.insert(node.to_owned()));
+        Ok(())
+    }
+
+    /// Brings a lost node back: its pods go on where they would be by now.
+    pub fn restore(&self, node: &str) -> Result<(), UnknownNode> {
+        self.named(node)?;
+        self.lost.send_if_modified(|lost| lost.remove(node));
+        Ok(())
+    }
+
+    fn named(&self, name: &str) -> Result<&Node, UnknownNode> {
+        self.config.nodes.iter().find(|node| node.name == name).ok_or_else(|| UnknownNode(name.to_owned()))
+    }
+
+    async fn work(&self) {
+        let clock = Clock::start();
+        let mut lost = self.lost.subscribe();
+        let mut nodes = Nodes { all: self.config.nodes.clone(), lost: lost.borrow_and_update().clone() };
+        // Pods on a node that is not there would look like orphans to a garbage collector.
+        self.announce(&nodes, &nodes.all, clock).await;
+
+        let mut tasks = JoinSet::new();
+        let (pods, pod_inputs) = mpsc::channel(MAX_WAITING_EVENTS);
+        let (claims, claim_inputs) = mpsc::channel(MAX_WAITING_EVENTS);
+        let pod_keeper = Pods::new(nodes.clone(), self.defaults(), clock);
+        tasks.spawn(Shell::new(pod_keeper, self.client.clone(), clock).run(pod_inputs));
+        let claim_keeper = Claims::new(self.config.namespaces.clone());
+        tasks.spawn(Shell::new(claim_keeper, self.client.clone(), clock).run(claim_inputs));
+        for path in self.paths("pods") {
+            tasks.spawn(self.follow(path, &pods, |event| pods::Input::Pod(Box::new(event))));
+        }
+        for path in self.paths("persistentvolumeclaims") {
+            tasks.spawn(self.follow(path, &claims, claims::Input::Claim));
+        }
+        tasks.spawn(self.follow("/api/v1/persistentvolumes".to_owned(), &claims, claims::Input::Volume));
+
+        loop {
+            tokio::select! {
+                ended = tasks.join_next() => {
+                    // Followers and shells end only together, so one that ends has broken.
+                    warn!(?ended, "hollow nodes stop");
+                    return;
+                }
+                changed = lost.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    let now = lost.borrow_and_update().clone();
+                    let is_changed = |node: &&Node| nodes.lost.contains(&node.name) != now.contains(&node.name);
+                    let changed: Vec<Node> = nodes.all.iter().filter(is_changed).cloned().collect();
+                    nodes.lost.clone_from(&now);
+                    if pods.send(pods::Input::Lost(now)).await.is_err() {
+                        return;
+                    }
+                    self.announce(&nodes, &changed, clock).await;
+                }
+            }
+        }
+    }
+
+    /// Shows nodes as they are now, trying until it works.
+    async fn announce(&self, nodes: &Nodes, changed: &[Node], clock: Clock) {
+        for node in changed {
+            let mut failures = 0;
+            while let Err(error) =
+                shell::make(&self.client, &nodes.announce(node, &clock.stamp(clock.now()))).await
+            {
+                failures += 1;
+                warn!(%error, node = node.name, "a node cannot be announced; trying again");
+                tokio::time::sleep(shell::retry_pause(failures)).await;
+            }
+        }
+    }
+
+    fn follow<R: Row, I: Send + 'static>(
+        &self,
+        path: String,
+        listener: &mpsc::Sender<I>,
+        wrap: fn(Event<R>) -> I,
+    ) -> impl Future<Output = ()> + use<R, I> {
+        Follower { client: self.client.clone(), path, listener: listener.clone(), wrap }.run()
+    }
+
+    /// The collections of a kind that are looked after.
+    fn paths(&self, plural: &str) -> Vec<String> {
+        if self.config.namespaces.is_empty() {
+            return vec![format!("/api/v1/{plural}")];
+        }
+        self.config
+            .namespaces
+            .iter()
+            .map(|namespace| format!("/api/v1/namespaces/{namespace}/{plural}"))
+            .collect()
+    }
+
+    fn defaults(&self) -> Defaults {
+        let Config { start_delay, ready_delay, stop_delay, seed, .. } = self.config;
+        Defaults { start: start_delay, ready: ready_delay, stop: stop_delay, seed }
+    }
+}
+
+impl Running {
+    /// As [`HollowNodes::lose`].
+    pub fn lose(&self, node: &str) -> Result<(), UnknownNode> {
+        self.nodes.lose(node)
+    }
+
+    /// As [`HollowNodes::restore`].
+    pub fn restore(&self, node: &str) -> Result<(), UnknownNode> {
+        self.nodes.restore(node)
+    }
+
+    /// Stops all work and waits until it has stopped.
+    pub async fn stop(mut self) {
+        self.work.shutdown().await;
+    }
+}

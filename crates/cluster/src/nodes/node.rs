@@ -1,0 +1,202 @@
+//! The nodes themselves: how they look to the API server, and which of them a pod goes to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::call::Call;
+use super::chance;
+use super::pod::split_ordinal;
+
+/// Where nodes have their addresses; pods have theirs elsewhere, so that the two never meet.
+const NODE_NETWORK: Ipv4Addr = Ipv4Addr::new(10, 127, 0, 0);
+/// How many pods a node says it can hold. Hollow pods cost nothing; the number only has to satisfy a scheduler.
+const PODS_PER_NODE: &str = "100000";
+
+/// One hollow node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name and host name.
+    pub name: String,
+    /// The value of its zone label.
+    pub zone: String,
+}
+
+impl Node {
+    /// A node in a zone.
+    pub fn new(name: impl Into<String>, zone: impl Into<String>) -> Self {
+        Node { name: name.into(), zone: zone.into() }
+    }
+
+    fn labels(&self) -> [(&'static str, &str); 6] {
+        [
+            ("kubernetes.io/hostname", &self.name),
+            ("topology.kubernetes.io/zone", &self.zone),
+            // Retired, yet still what older affinities name.
+            ("failure-domain.beta.kubernetes.io/zone", &self.zone),
+            ("kubernetes.io/os", "linux"),
+            ("kubernetes.io/arch", "hollow"),
+            ("type", "hollow"),
+        ]
+    }
+}
+
+/// The hollow nodes, and which of them are cut off.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Nodes {
+    pub(super) all: Vec<Node>,
+    pub(super) lost: BTreeSet<String>,
+}
+
+/// What a pod asks of its node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wants {
+    /// Labels that the node must carry.
+    pub(super) labels: BTreeMap<String, String>,
+    /// Where there are terms, at least one must hold.
+    pub(super) terms: Option<Vec<Term>>,
+}
+
+/// Requirements of a required node affinity that must hold together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Term {
+    match_expressions: Vec<Requirement>,
+    match_fields: Vec<Requirement>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+struct Requirement {
+    key: String,
+    operator: String,
+    #[serde(default)]
+    values: Vec<String>,
+}
+
+impl Requirement {
+    fn holds(&self, value: Option<&str>) -> bool {
+        let listed = |value: &str| self.values.iter().any(|allowed| allowed == value);
+        match self.operator.as_str() {
+            "In" => value.is_some_and(listed),
+            "NotIn" => !value.is_some_and(listed),
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            // `Gt` and `Lt` compare numbers, and no label of a hollow node is one.
+            _ => false,
+        }
+    }
+}
+
+impl Term {
+    fn holds(&self, node: &Node) -> bool {
+        // A term without requirements selects nothing, as the scheduler has it.
+        let asks = !self.match_expressions.is_empty() || !self.match_fields.is_empty();
+        let label = |key: &str| {
+            node.labels().into_iter().find(|(name, _)| *name == key).map(|(_, value)| value.to_owned())
+        };
+        let field = |key: &str| (key == "metadata.name").then_some(node.name.as_str());
+        asks && self.match_expressions.iter().all(|wanted| wanted.holds(label(&wanted.key).as_deref()))
+            && self.match_fields.iter().all(|wanted| wanted.holds(field(&wanted.key)))
+    }
+}
+
+impl Wants {
+    fn fits(&self, node: &Node) -> bool {
+        let labels = node.labels();
+        self.labels.iter().all(|(key, value)| labels.contains(&(key.as_str(), value.as_str())))
+            && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.holds(node)))
+    }
+}
+
+impl Nodes {
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.all.iter().any(|node| node.name == name)
+    }
+
+    /// The node for a pod: neighbours of one set go to neighbouring nodes and the same name always to the
+    /// same one. Where none fits, the reason in a scheduler's words.
+    pub(super) fn choose(&self, wants: &Wants, pod: &str) -> Result<&Node, String> {
+        let alive = || self.all.iter().filter(|node| !self.lost.contains(&node.name));
+        let fitting: Vec<&Node> = alive().filter(|node| wants.fits(node)).collect();
+        let (set, ordinal) = split_ordinal(pod).unwrap_or((pod, 0));
+        let turn = chance::draw(0, set).wrapping_add(u64::from(ordinal));
+        let index = turn.checked_rem(fitting.len() as u64).and_then(|index| usize::try_from(index).ok());
+        index.and_then(|index| fitting.get(index)).copied().ok_or_else(|| {
+            format!(
+                "0/{} nodes are available: {} node(s) are lost, {} node(s) didn't match Pod's node affinity/selector.",
+                self.all.len(),
+                self.all.len() - alive().count(),
+                alive().count(),
+            )
+        })
+    }
+
+    /// The address of a node, from its place in the list.
+    pub(super) fn address(&self, name: &str) -> Ipv4Addr {
+        let place = self.all.iter().position(|node| node.name == name).unwrap_or_default();
+        let offset = u32::try_from(place).unwrap_or_default().wrapping_add(1);
+        Ipv4Addr::from_bits(NODE_NETWORK.to_bits() | (offset & 0xffff))
+    }
+
+    /// What makes the API server show a node as it is now. Repeating it changes nothing.
+    pub(super) fn announce(&self, node: &Node, now: &str) -> Vec<Call> {
+        let lost = self.lost.contains(&node.name);
+        let path = format!("/api/v1/nodes/{}", node.name);
+        let labels: BTreeMap<&str, &str> = node.labels().into();
+        let taint = |effect: &str| json!({ "key": "node.kubernetes.io/unreachable", "effect": effect, "timeAdded": now });
+        // The API server taints every new node as not ready; nobody else would take that off.
+        let taints = if lost { json!([taint("NoSchedule"), taint("NoExecute")]) } else { Value::Null };
+        vec![
+            Call::create(
+                "/api/v1/nodes".to_owned(),
+                json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": node.name, "labels": labels } }),
+            ),
+            Call::merge(
+                path.clone(),
+                json!({ "metadata": { "labels": labels }, "spec": { "taints": taints } }),
+            ),
+            Call::merge(path + "/status", json!({ "status": self.status(node, lost, now) })),
+        ]
+    }
+
+    fn status(&self, node: &Node, lost: bool, now: &str) -> Value {
+        let resources =
+            json!({ "cpu": "1000", "memory": "4Ti", "pods": PODS_PER_NODE, "ephemeral-storage": "4Ti" });
+        let condition = |kind: &str, healthy: &str, reason: &str| {
+            let (status, reason, message) = if lost {
+                ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+            } else {
+                (healthy, reason, "this node is hollow")
+            };
+            json!({
+                "type": kind, "status": status, "reason": reason, "message": message,
+                "lastHeartbeatTime": now, "lastTransitionTime": now,
+            })
+        };
+        json!({
+            "capacity": resources,
+            "allocatable": resources,
+            "conditions": [
+                condition("MemoryPressure", "False", "KubeletHasSufficientMemory"),
+                condition("DiskPressure", "False", "KubeletHasNoDiskPressure"),
+                condition("PIDPressure", "False", "KubeletHasSufficientPID"),
+                condition("Ready", "True", "KubeletReady"),
+            ],
+            "addresses": [
+                { "type": "InternalIP", "address": self.address(&node.name) },
+                { "type": "Hostname", "address": node.name },
+            ],
+            "nodeInfo": {
+                "architecture": "hollow", "bootID": "", "containerRuntimeVersion": "hollow://1", "kernelVersion": "",
+                "kubeProxyVersion": "", "kubeletVersion": "hollow", "machineID": "", "operatingSystem": "linux",
+                "osImage": "hollow", "systemUUID": "",
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "node_tests.rs"]
+mod tests;

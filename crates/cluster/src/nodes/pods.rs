@@ -1,0 +1,193 @@
+//! The keeper of pods: what is known of each, and the calls that its writes are made of.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::Ipv4Addr;
+
+use serde_json::{Value, json};
+
+use super::call::Call;
+use super::chance;
+use super::clock::{Clock, Moment};
+use super::lifecycle::{self, Defaults, Progress, Write};
+use super::node::Nodes;
+use super::pod::{Place, Pod};
+use super::shell::{Keeper, Step};
+use super::status::{self, Report};
+use super::watch::{Event, Key};
+
+/// Where pods have their addresses, and how many there are: half of 10.0.0.0/8, out of the way of service
+/// ranges and of the nodes'.
+const POD_NETWORK: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 0);
+const POD_ADDRESSES: u32 = 1 << 23;
+
+/// The component that events name as their source.
+const COMPONENT: &str = "hollow-nodes";
+
+/// What the keeper of pods is told.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// Something happened to a pod.
+    Pod(Box<Event<Pod>>),
+    /// These nodes are lost now, all others are not.
+    Lost(BTreeSet<String>),
+}
+
+/// All pods that are known.
+pub(super) struct Pods {
+    known: HashMap<Key, Known>,
+    nodes: Nodes,
+    addresses: Addresses,
+    defaults: Defaults,
+    clock: Clock,
+}
+
+struct Known {
+    pod: Pod,
+    progress: Progress,
+    address: Option<Ipv4Addr>,
+}
+
+impl Pods {
+    pub(super) fn new(nodes: Nodes, defaults: Defaults, clock: Clock) -> Self {
+        Pods { known: HashMap::new(), nodes, addresses: Addresses::default(), defaults, clock }
+    }
+
+    fn seen(&mut self, pod: Pod, now: Moment) -> Vec<Key> {
+        let key = pod.key.clone();
+        let shown: Option<Ipv4Addr> = pod.ip.as_ref().and_then(|ip| ip.parse().ok());
+        let (address, mut progress) = match self.known.remove(&key) {
+            Some(known) => (known.address.or(shown), known.progress),
+            None => (shown, Progress::default()),
+        };
+        if let Some(address) = address {
+            self.addresses.used.insert(address);
+        }
+        progress.see(&pod, now);
+        self.known.insert(key.clone(), Known { pod, progress, address });
+        vec![key]
+    }
+
+    fn gone(&mut self, key: Key) -> Vec<Key> {
+        if let Some(Known { address: Some(address), .. }) = self.known.remove(&key) {
+            self.addresses.used.remove(&address);
+        }
+        vec![key]
+    }
+
+    /// All pods that the loss or return of these nodes may matter to.
+    fn lost(&mut self, lost: BTreeSet<String>) -> Vec<Key> {
+        let changed: BTreeSet<String> = self.nodes.lost.symmetric_difference(&lost).cloned().collect();
+        self.nodes.lost = lost;
+        let touched = |place: &Place| match place {
+            Place::Bound(node) => changed.contains(node),
+            Place::Unbound(_) => true,
+            Place::NotOurs => false,
+        };
+        let keys = self.known.iter().filter(|(_, known)| touched(&known.pod.place));
+        keys.map(|(key, _)| key.clone()).collect()
+    }
+}
+
+impl Keeper for Pods {
+    type Input = Input;
+    type Write = Write;
+
+    fn take(&mut self, input: Input, now: Moment) -> Vec<Key> {
+        match input {
+            Input::Pod(event) => match *event {
+                Event::Seen(pod) => self.seen(pod, now),
+                Event::Gone(key) => self.gone(key),
+                Event::Synced => Vec::new(),
+            },
+            Input::Lost(lost) => self.lost(lost),
+        }
+    }
+
+    fn next(&self, key: &Key, now: Moment) -> Step<Write> {
+        match self.known.get(key) {
+            Some(Known { pod, progress, .. }) => {
+                lifecycle::next(pod, progress, &self.nodes, &self.defaults, now)
+            }
+            None => Step::Forget,
+        }
+    }
+
+    fn perform(&mut self, key: &Key, write: &Write, now: Moment) -> Vec<Call> {
+        let Some(Known { pod, progress, address }) = self.known.get_mut(key) else {
+            return Vec::new();
+        };
+        progress.act(pod, write, now);
+        let stamp = self.clock.stamp(now);
+        let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
+        let report = |status: Value| {
+            let body = json!({ "metadata": { "uid": *pod.key }, "status": status });
+            Call::strategic_merge(format!("{path}/status"), body)
+        };
+        let call = match write {
+            Write::Bind(node) => bind(pod, node),
+            Write::Unschedulable(reason) => report(status::unschedulable(pod, reason, &stamp)),
+            Write::NotReady => report(status::not_ready(pod, &stamp)),
+            Write::Report(stage) => {
+                let address = *address.get_or_insert_with(|| self.addresses.take());
+                let host = match &pod.place {
+                    Place::Bound(node) => self.nodes.address(node),
+                    Place::Unbound(_) | Place::NotOurs => Ipv4Addr::UNSPECIFIED,
+                };
+                report(Report { pod, host, address, now: &stamp }.patch(*stage))
+            }
+            Write::Remove => Call::delete(path, &pod.key),
+            Write::Complain(complaint) => complain(pod, complaint, &stamp),
+        };
+        vec![call]
+    }
+}
+
+fn bind(pod: &Pod, node: &str) -> Call {
+    let body = json!({
+        "apiVersion": "v1", "kind": "Binding",
+        "metadata": { "namespace": pod.namespace, "name": pod.name, "uid": *pod.key },
+        "target": { "apiVersion": "v1", "kind": "Node", "name": node },
+    });
+    Call::create(format!("/api/v1/namespaces/{}/pods/{}/binding", pod.namespace, pod.name), body)
+}
+
+fn complain(pod: &Pod, complaint: &str, now: &str) -> Call {
+    // The name follows from pod and text: after a restart the same complaint is not made twice.
+    let name = format!("{}.{:016x}", pod.name, chance::draw(0, &format!("{}/{complaint}", pod.key)));
+    let body = json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": { "namespace": pod.namespace, "name": name },
+        "involvedObject": {
+            "apiVersion": "v1", "kind": "Pod",
+            "namespace": pod.namespace, "name": pod.name, "uid": *pod.key,
+        },
+        "type": "Warning", "reason": "BadAnnotation", "message": complaint,
+        "source": { "component": COMPONENT }, "reportingComponent": COMPONENT,
+        "firstTimestamp": now, "lastTimestamp": now, "count": 1,
+    });
+    Call::create(format!("/api/v1/namespaces/{}/events", pod.namespace), body)
+}
+
+/// Addresses that no two pods have at once.
+#[derive(Default)]
+struct Addresses {
+    used: HashSet<Ipv4Addr>,
+    last: u32,
+}
+
+impl Addresses {
+    fn take(&mut self) -> Ipv4Addr {
+        // Ends: an API server never holds as many pods as there are addresses.
+        loop {
+            self.last = (self.last + 1) % POD_ADDRESSES;
+            let address = Ipv4Addr::from_bits(POD_NETWORK.to_bits() | self.last);
+            if self.used.insert(address) {
+                return address;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "pods_tests.rs"]
+mod tests;

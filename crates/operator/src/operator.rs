@@ -1,0 +1,178 @@
+//! The whole operator as one future: dropping it stops everything at once, as a crash would.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::controllers::rollout_group::{self, RolloutGroups};
+use crate::shell::api::Api;
+use crate::shell::cache::{Cache, Listener, Round, Scope};
+use crate::shell::events;
+use crate::shell::executor::{Executor, Gate};
+use crate::shell::lease::{self, Epoch, Leadership};
+use crate::shell::metrics::Metrics;
+use crate::shell::queue::Queue;
+use crate::shell::serve::{Health, serve};
+
+/// Groups worked on at once: passes mostly wait for the API server, and one slow group must not hold up another.
+const WORKERS: usize = 8;
+
+/// How long passes under way may take to end when the process is asked to stop: a write has 5 s, but what has
+/// not been answered in this time is left as unknown, which the next leader is built for.
+const DRAIN_LIMIT: Duration = Duration::from_secs(3);
+
+/// How long the release of the lease may take after that.
+const RELEASE_LIMIT: Duration = Duration::from_secs(1);
+
+/// What to run.
+#[derive(Debug)]
+pub struct Settings {
+    /// The namespaces to look at.
+    pub scope: Scope,
+    /// The lease to hold while writing; `None` to write without one.
+    pub lease: Option<lease::Config>,
+    /// Where `/ready`, `/livez` and `/metrics` are served.
+    pub listener: Option<TcpListener>,
+    /// This process in events: normally the pod's name.
+    pub instance: String,
+}
+
+/// One client per purpose, so that a stalled connection of one does not hold up another: above all, the lease is
+/// renewed whatever the watches do.
+#[derive(Clone)]
+pub struct Clients {
+    lease: kube::Client,
+    watches: kube::Client,
+    writes: kube::Client,
+    events: kube::Client,
+}
+
+impl Clients {
+    /// Clients of their own for each purpose. The configuration must have kube's retries off.
+    pub fn new(config: &kube::Config) -> Result<Self, Box<kube::Error>> {
+        let client = || kube::Client::try_from(config.clone()).map_err(Box::new);
+        Ok(Self { lease: client()?, watches: client()?, writes: client()?, events: client()? })
+    }
+}
+
+impl From<kube::Client> for Clients {
+    /// One client for everything, where a test stands between it and the server.
+    fn from(client: kube::Client) -> Self {
+        Self { lease: client.clone(), watches: client.clone(), writes: client.clone(), events: client }
+    }
+}
+
+/// Runs until `stop` turns true, then ends passes under way and gives the lease up.
+pub async fn run(
+    clients: impl Into<Clients>,
+    settings: Settings,
+    metrics: Metrics,
+    mut stop: watch::Receiver<bool>,
+) {
+    let clients = clients.into();
+    let api = |client| Api::new(client, metrics.clone());
+    let mut tasks = JoinSet::new();
+    let (recorder, sender) = events::channel(api(clients.events), settings.instance);
+    tasks.spawn(sender.run());
+
+    let (mut leadership, mut lease_loop) = match settings.lease {
+        Some(config) => {
+            let (leadership, lease_loop) = lease::start(api(clients.lease), config, stop.clone());
+            let mut lease_tasks = JoinSet::new();
+            lease_tasks.spawn(lease_loop);
+            (leadership, lease_tasks)
+        }
+        None => (Leadership::always(), JoinSet::new()),
+    };
+    let health = Health::new(metrics.clone(), leadership.clone());
+    if let Some(listener) = settings.listener {
+        tasks.spawn(serve(listener, health.clone()));
+    }
+    // The caches start after the first word about the lease, so that a process that leads from the start has
+    // listed in its own term and need not list twice.
+    tokio::select! {
+        () = leadership.decided() => {}
+        () = stopped(&mut stop) => return,
+    }
+    let mut listed_in = leadership.current();
+
+    let queue = Arc::new(Queue::default());
+    let keys = Arc::clone(&queue);
+    let listener: Listener = Arc::new(move |touched| keys.add(rollout_group::key_of(touched)));
+    let cache = Cache::start(&api(clients.watches), &settings.scope, &recorder, &listener, &mut tasks);
+    let (consistent, consistent_view) = watch::channel(None);
+    let gate = Gate::new(leadership.clone(), consistent_view);
+    health.started(cache.clone(), gate.clone());
+    let executor = Arc::new(Executor::new(api(clients.writes), Arc::clone(cache.store()), gate));
+    let groups =
+        Arc::new(RolloutGroups::new(Arc::clone(&queue), cache.clone(), executor, recorder, metrics.clone()));
+    let mut workers = JoinSet::new();
+    for _ in 0..WORKERS {
+        let groups = Arc::clone(&groups);
+        workers.spawn(async move { groups.work().await });
+    }
+
+    let mut term: Option<Term> = None;
+    loop {
+        let current = leadership.current();
+        if current != term.map(|term| term.epoch) {
+            consistent.send_replace(None);
+            term = current.map(|epoch| {
+                // Rule C: a view from before this term may miss what the former leader wrote last.
+                let fresh = listed_in.take() == Some(epoch);
+                let round = if fresh { Cache::first_round() } else { cache.resync() };
+                Term { epoch, round }
+            });
+        }
+        let pending = term.filter(|term| *consistent.borrow() != Some(term.epoch));
+        tokio::select! {
+            () = stopped(&mut stop) => break,
+            () = leadership.changed() => {}
+            term = completed(&cache, pending) => {
+                consistent.send_replace(Some(term.epoch));
+                groups.enqueue_all();
+            }
+        }
+    }
+
+    queue.close();
+    let drained = tokio::time::timeout(DRAIN_LIMIT, async { while workers.join_next().await.is_some() {} });
+    if drained.await.is_err() {
+        tracing::warn!(
+            "passes under way did not end in time: their writes are left for the next leader to read back"
+        );
+        workers.abort_all();
+    }
+    leadership.resign();
+    let released = async { while lease_loop.join_next().await.is_some() {} };
+    if tokio::time::timeout(RELEASE_LIMIT, released).await.is_err() {
+        tracing::warn!("the lease could not be released in time: it runs out by itself");
+    }
+}
+
+/// A term of leadership and the round of lists that makes the view consistent in it.
+#[derive(Clone, Copy, Debug)]
+struct Term {
+    epoch: Epoch,
+    round: Round,
+}
+
+async fn completed(cache: &Cache, pending: Option<Term>) -> Term {
+    match pending {
+        Some(term) => {
+            cache.completed(term.round).await;
+            term
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // A sender that is gone will never ask: then only dropping the future ends it.
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,308 @@
+//! Following one resource in one scope: a consistent first list, then every change, for ever.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use sts_plus_api::keys;
+use tokio::sync::watch;
+
+use super::store::{Applied, Name};
+use super::wire::{Line, Marker, Page, Undecodable};
+use super::{Cache, Listener};
+use crate::shell::api::{Api, ApiError, Lines, Place, Resource, of_code};
+use crate::shell::backoff;
+use crate::shell::events::{Recorder, Regarding};
+use crate::shell::metrics::ResourceLabel;
+
+/// Objects per page where the server does not stream lists: kube-apiserver's own clients use the same.
+const PAGE_OBJECTS: &str = "500";
+
+/// How long the server keeps a watch open. Long, since each renewal is a request; dead connections are found
+/// by their silence instead.
+const WATCH_SECONDS: &str = "590";
+
+/// A watch that is silent for longer is dead: the server sends a bookmark every minute.
+const IDLE_LIMIT: Duration = Duration::from_secs(150);
+
+/// A list that sends nothing for that long has lost its connection.
+const LIST_IDLE_LIMIT: Duration = Duration::from_secs(30);
+
+/// From this failure on in a row, what is the matter is logged as an error: the first ones may be a restart.
+const LOUD_AFTER_FAILURES: u32 = 3;
+
+/// One resource in one scope.
+pub(super) struct Source {
+    number: usize,
+    api: Api,
+    cache: Cache,
+    resource: Resource,
+    namespace: Option<String>,
+    recorder: Recorder,
+    listener: Listener,
+    /// The version to go on from; `None` when a list is needed.
+    version: Option<String>,
+    /// Whether the server streams first lists; found out by trying.
+    streams: bool,
+    failures: u32,
+}
+
+impl Source {
+    pub(super) fn new(
+        number: usize,
+        api: Api,
+        cache: Cache,
+        (resource, namespace): (Resource, Option<String>),
+        recorder: Recorder,
+        listener: Listener,
+    ) -> Self {
+        let (version, streams, failures) = (None, true, 0);
+        Self { number, api, cache, resource, namespace, recorder, listener, version, streams, failures }
+    }
+
+    /// Follows for ever; every failure is told and tried again.
+    pub(super) async fn follow(mut self) {
+        let mut wanted = self.cache.wanted.subscribe();
+        loop {
+            wanted.borrow_and_update();
+            let followed = tokio::select! {
+                biased;
+                () = changed(&mut wanted) => {
+                    self.version = None;
+                    continue;
+                }
+                followed = self.step() => followed,
+            };
+            match followed {
+                Ok(()) => self.failures = 0,
+                Err(ApiError::Gone(_)) => self.version = None,
+                // The feature for streamed lists is off, or the server is too old to know it.
+                Err(ApiError::Refused { code: 400 | 422, .. }) if self.streams && self.version.is_none() => {
+                    tracing::info!(resource = %self.resource, "the server does not stream lists: paging instead");
+                    self.streams = false;
+                }
+                Err(error) => self.wait_after(&error).await,
+            }
+        }
+    }
+
+    /// Lists if need be, then watches until the server ends it.
+    async fn step(&mut self) -> Result<(), ApiError> {
+        let round = *self.cache.wanted.borrow();
+        match self.version.clone() {
+            Some(version) => {
+                let query = [
+                    ("resourceVersion", version.as_str()),
+                    ("allowWatchBookmarks", "true"),
+                    ("timeoutSeconds", WATCH_SECONDS),
+                ];
+                let lines = self.api.watch(self.place(), &query).await?;
+                self.cache.report(self.number, None, None);
+                self.drain(lines).await
+            }
+            None if self.streams => self.stream(round).await,
+            None => self.page(round).await,
+        }
+    }
+
+    /// A streamed list with an empty version, which is a consistent read, and the watch that it turns into.
+    async fn stream(&mut self, round: u64) -> Result<(), ApiError> {
+        let query = [
+            ("sendInitialEvents", "true"),
+            ("resourceVersionMatch", "NotOlderThan"),
+            ("resourceVersion", ""),
+            ("allowWatchBookmarks", "true"),
+            ("timeoutSeconds", WATCH_SECONDS),
+        ];
+        let mut lines = self.api.watch(self.place(), &query).await?;
+        let mut listed = HashSet::new();
+        loop {
+            let Some(line) = lines.next(LIST_IDLE_LIMIT).await? else {
+                return Err(ApiError::Unanswered("the list ended before it was complete".to_owned()));
+            };
+            match self.take(&line)? {
+                Taken::Object(name) => listed.extend(name),
+                Taken::Bookmark { version, ends_list: true } => {
+                    self.listed(round, version, &listed);
+                    return self.drain(lines).await;
+                }
+                Taken::Bookmark { .. } => {}
+            }
+        }
+    }
+
+    /// A paged list without a version, which is a consistent read.
+    async fn page(&mut self, round: u64) -> Result<(), ApiError> {
+        let mut listed = HashSet::new();
+        let mut next = String::new();
+        loop {
+            let mut query = vec![("limit", PAGE_OBJECTS)];
+            if !next.is_empty() {
+                query.push(("continue", next.as_str()));
+            }
+            let bytes = self.api.list(self.place(), &query).await?;
+            let page: Page<'_> = serde_json::from_slice(&bytes)
+                .map_err(|error| ApiError::Unanswered(format!("unreadable page: {error}")))?;
+            for item in page.items {
+                listed.extend(self.upsert(item).name);
+            }
+            if page.metadata.next.is_empty() {
+                self.listed(round, page.metadata.resource_version, &listed);
+                return Ok(());
+            }
+            next = page.metadata.next;
+        }
+    }
+
+    fn listed(&mut self, round: u64, version: String, listed: &HashSet<Name>) {
+        for touched in self.cache.store.sweep(self.resource, self.namespace.as_deref(), listed) {
+            (self.listener)(touched);
+        }
+        self.version = Some(version);
+        let label = ResourceLabel { resource: self.resource.plural() };
+        self.api.metrics().lists.get_or_create(&label).inc();
+        tracing::info!(
+            resource = %self.resource,
+            namespace = self.namespace.as_deref().unwrap_or("*"),
+            objects = listed.len(),
+            "listed"
+        );
+        self.count();
+        self.cache.report(self.number, Some(round), None);
+    }
+
+    async fn drain(&mut self, mut lines: Lines) -> Result<(), ApiError> {
+        while let Some(line) = lines.next(IDLE_LIMIT).await? {
+            if let Taken::Bookmark { version, .. } = self.take(&line)? {
+                self.version = Some(version);
+            }
+            self.failures = 0;
+        }
+        Ok(())
+    }
+
+    /// Takes in one line of a watch.
+    fn take(&mut self, line: &[u8]) -> Result<Taken, ApiError> {
+        let line: Line<'_> = serde_json::from_slice(line)
+            .map_err(|error| ApiError::Unanswered(format!("unreadable watch event: {error}")))?;
+        let marker = || serde_json::from_str::<Marker>(line.object.get()).unwrap_or_default();
+        match line.kind.as_ref() {
+            "ADDED" | "MODIFIED" => Ok(Taken::Object(self.advance(line.object, true))),
+            "DELETED" => {
+                self.advance(line.object, false);
+                Ok(Taken::Object(None))
+            }
+            "BOOKMARK" => {
+                let metadata = marker().metadata;
+                let annotations = metadata.annotations.unwrap_or_default();
+                let ends_list =
+                    annotations.get(keys::INITIAL_EVENTS_END).is_some_and(|value| value == "true");
+                Ok(Taken::Bookmark { version: metadata.resource_version, ends_list })
+            }
+            _ => {
+                let marker = marker();
+                let code = http::StatusCode::from_u16(marker.code);
+                Err(of_code(code.unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR), marker.message, None))
+            }
+        }
+    }
+
+    /// Takes in an object, and goes on from its version once the list is complete.
+    fn advance(&mut self, object: &RawValue, exists: bool) -> Option<Name> {
+        let applied = if exists { self.upsert(object) } else { self.remove(object) };
+        if self.version.is_some() {
+            // Without a version the place in the stream is lost, and the next list finds it again.
+            self.version = applied.version.map(Into::into);
+            self.count();
+        }
+        applied.name
+    }
+
+    fn upsert(&self, object: &RawValue) -> Applied {
+        let mut applied = self.cache.store.upsert(self.resource, object.get());
+        if let Some(undecodable) = &applied.undecodable {
+            self.tell_undecodable(undecodable);
+        }
+        applied.touched.drain(..).for_each(|touched| (self.listener)(touched));
+        applied
+    }
+
+    fn remove(&self, object: &RawValue) -> Applied {
+        let mut applied = self.cache.store.remove(self.resource, object.get());
+        applied.touched.drain(..).for_each(|touched| (self.listener)(touched));
+        applied
+    }
+
+    fn count(&self) {
+        let label = ResourceLabel { resource: self.resource.plural() };
+        let rows = i64::try_from(self.cache.store.count(self.resource)).unwrap_or(i64::MAX);
+        self.api.metrics().cached.get_or_create(&label).set(rows);
+    }
+
+    fn tell_undecodable(&self, object: &Undecodable) {
+        let label = ResourceLabel { resource: self.resource.plural() };
+        self.api.metrics().undecodable.get_or_create(&label).inc();
+        let message = format!("sts-plus cannot read this object and leaves it alone: {}", object.error);
+        tracing::error!(resource = %self.resource, namespace = %object.namespace, name = %object.name, message);
+        let regarding = Regarding {
+            resource: self.resource,
+            namespace: Arc::clone(&object.namespace),
+            name: Arc::clone(&object.name),
+            uid: object.uid.as_str().into(),
+        };
+        self.recorder.warn(regarding, "Undecodable", &message);
+    }
+
+    async fn wait_after(&mut self, error: &ApiError) {
+        self.failures = self.failures.saturating_add(1);
+        let delay = match error {
+            ApiError::Throttled { retry_after } => *retry_after,
+            _ => backoff::delay(self.failures),
+        };
+        let scope =
+            self.namespace.as_deref().map_or("all namespaces".to_owned(), |ns| format!("namespace {ns}"));
+        let what = format!("cannot follow {} in {scope}: {error}; {}", self.resource, remedy(error));
+        if self.failures == LOUD_AFTER_FAILURES || matches!(error, ApiError::Forbidden(_)) {
+            tracing::error!(failures = self.failures, "{what}");
+        } else {
+            tracing::warn!(failures = self.failures, retry_in_ms = delay.as_millis(), "{what}");
+        }
+        self.cache.report(self.number, None, Some(what));
+        tokio::time::sleep(delay).await;
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place::collection(self.resource, self.namespace.as_deref())
+    }
+}
+
+/// What a line held.
+enum Taken {
+    /// An object, and its name if it exists.
+    Object(Option<Name>),
+    /// A version to go on from.
+    Bookmark { version: String, ends_list: bool },
+}
+
+/// What the user can do about it.
+fn remedy(error: &ApiError) -> &'static str {
+    match error {
+        ApiError::Forbidden(_) => {
+            "grant the verbs list and watch as the chart's role does, or name the permitted namespaces with --namespace"
+        }
+        ApiError::NotFound(_) => "is this address a Kubernetes API server of version 1.33 or later?",
+        _ => "is the API server up and reachable from here? Trying again",
+    }
+}
+
+async fn changed(wanted: &mut watch::Receiver<u64>) {
+    if wanted.changed().await.is_err() {
+        // The cache is gone and so is this task soon.
+        std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+#[path = "list_watch_tests.rs"]
+mod tests;

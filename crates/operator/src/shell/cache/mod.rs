@@ -1,0 +1,142 @@
+//! The caches: our own list-watch, decoding straight into rows.
+//!
+//! A source ([`list_watch`]) follows one resource in one scope. Its first list is consistent, either streamed
+//! or, where the server does not offer that, paged. [`Cache::resync`] makes all sources list again, which is what
+//! rule C asks for after gaining the lease.
+
+mod intern;
+mod list_watch;
+mod store;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+pub use store::{Seen, Store, Touched, is_older};
+
+use super::api::{Api, Resource};
+use super::events::Recorder;
+use list_watch::Source;
+
+/// The resources that are cached.
+const CACHED: [Resource; 2] = [Resource::StatefulSets, Resource::Pods];
+
+/// Which namespaces are looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All of them.
+    Cluster,
+    /// These.
+    Namespaces(Vec<String>),
+}
+
+/// The caches of a process.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    store: Arc<Store>,
+    wanted: watch::Sender<u64>,
+    progress: watch::Sender<Progress>,
+}
+
+/// How far the sources are.
+#[derive(Debug, Default)]
+struct Progress {
+    /// For each source, the highest round of lists that it has completed.
+    completed: BTreeMap<usize, u64>,
+    /// For each source, what keeps it from going on.
+    trouble: BTreeMap<usize, String>,
+}
+
+/// Called for every set that something has happened to.
+pub type Listener = Arc<dyn Fn(Touched) + Send + Sync>;
+
+impl Cache {
+    /// Starts following everything in the scope; the tasks live in `tasks`.
+    pub fn start(
+        api: &Api,
+        scope: &Scope,
+        recorder: &Recorder,
+        listener: &Listener,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
+        let (wanted, _) = watch::channel(1);
+        let (progress, _) = watch::channel(Progress::default());
+        let cache = Self { store: Arc::default(), wanted, progress };
+        let namespaces: Vec<Option<String>> = match scope {
+            Scope::Cluster => vec![None],
+            Scope::Namespaces(names) => names.iter().cloned().map(Some).collect(),
+        };
+        let places =
+            CACHED.into_iter().flat_map(|resource| namespaces.iter().map(move |name| (resource, name)));
+        let places: Vec<_> = places.collect();
+        cache.progress.send_modify(|progress| {
+            progress.completed = (0..places.len()).map(|source| (source, 0)).collect();
+        });
+        for (number, (resource, namespace)) in places.into_iter().enumerate() {
+            let source = Source::new(
+                number,
+                api.clone(),
+                cache.clone(),
+                (resource, namespace.clone()),
+                recorder.clone(),
+                Arc::clone(listener),
+            );
+            tasks.spawn(source.follow());
+        }
+        cache
+    }
+
+    /// The rows.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Asks for a fresh consistent list of everything and names the round.
+    pub fn resync(&self) -> Round {
+        self.wanted.send_modify(|round| *round += 1);
+        Round(*self.wanted.borrow())
+    }
+
+    /// The first round, which starts by itself.
+    pub fn first_round() -> Round {
+        Round(1)
+    }
+
+    /// Whether every source has completed that round.
+    pub fn has_completed(&self, round: Round) -> bool {
+        self.progress.borrow().completed.values().all(|completed| *completed >= round.0)
+    }
+
+    /// Waits until every source has completed that round.
+    pub async fn completed(&self, round: Round) {
+        let mut progress = self.progress.subscribe();
+        let done = |progress: &Progress| progress.completed.values().all(|completed| *completed >= round.0);
+        // The sender lives in `self`, so the wait cannot fail.
+        progress.wait_for(done).await.map(|_| ()).unwrap_or_default();
+    }
+
+    /// What keeps a source from going on, if anything does.
+    pub fn trouble(&self) -> Option<String> {
+        self.progress.borrow().trouble.values().next().cloned()
+    }
+
+    fn report(&self, source: usize, completed: Option<u64>, trouble: Option<String>) {
+        self.progress.send_if_modified(|progress| {
+            if let Some(round) = completed {
+                progress.completed.insert(source, round);
+            }
+            let before = match trouble {
+                Some(trouble) => progress.trouble.insert(source, trouble),
+                None => progress.trouble.remove(&source),
+            };
+            completed.is_some() || before.is_some()
+        });
+    }
+}
+
+/// A round of consistent lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Round(u64);

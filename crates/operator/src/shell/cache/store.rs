@@ -1,0 +1,326 @@
+//! The rows, and the ways to find them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sts_plus_planner::health::Member;
+use sts_plus_planner::plan::{Kind, Object};
+use sts_plus_planner::pod::PodRow;
+use sts_plus_planner::rollout_group::Overlap;
+use sts_plus_planner::set::SetRow;
+
+use super::intern::Interner;
+use super::wire::{self, Undecodable};
+use crate::shell::api::Resource;
+
+/// A set that something has happened to: to the set itself or to one of its pods.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Touched {
+    /// The set's namespace.
+    pub namespace: Arc<str>,
+    /// The set's name.
+    pub set: Arc<str>,
+    /// The group that the set is, or was, in.
+    pub group: Option<Arc<str>>,
+}
+
+/// An object's namespace and name.
+pub(super) type Name = (Arc<str>, Arc<str>);
+
+/// The sets of each group of a namespace.
+type Groups = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
+
+#[derive(Debug, Default)]
+struct Rows {
+    interner: Interner,
+    sets: HashMap<Name, Arc<SetRow>>,
+    set_names: HashMap<Arc<str>, Name>,
+    groups: HashMap<Arc<str>, Groups>,
+    pods: HashMap<Name, Arc<PodRow>>,
+    pods_of: HashMap<Arc<str>, Vec<Arc<PodRow>>>,
+}
+
+/// All rows of the process.
+#[derive(Debug, Default)]
+pub struct Store {
+    rows: Mutex<Rows>,
+}
+
+/// What an event did.
+#[derive(Debug, Default)]
+pub(in crate::shell) struct Applied {
+    pub(super) name: Option<Name>,
+    /// The version of the object, where it could be read.
+    pub(super) version: Option<Box<str>>,
+    pub(super) touched: Vec<Touched>,
+    pub(super) undecodable: Option<Undecodable>,
+}
+
+impl Store {
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        // Rows are replaced whole, so a panic elsewhere cannot have left one half written.
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sets of a group with their pods.
+    pub fn group(&self, namespace: &Arc<str>, group: &Arc<str>) -> Vec<Member> {
+        let rows = self.rows();
+        let names = rows.groups.get(namespace).and_then(|groups| groups.get(group));
+        let sets = names.into_iter().flatten();
+        let sets = sets.filter_map(|set| rows.sets.get(&(Arc::clone(namespace), Arc::clone(set))));
+        sets.map(|set| {
+            let pods = rows.pods_of.get(&set.uid).into_iter().flatten().cloned();
+            Member::new(Arc::clone(set), pods)
+        })
+        .collect()
+    }
+
+    /// Pairs of a member of the group and another grouped set of the namespace whose pods it also selects.
+    pub fn overlaps(&self, namespace: &Arc<str>, members: &[Member]) -> Vec<Overlap> {
+        let rows = self.rows();
+        let grouped = rows.groups.get(namespace).into_iter().flat_map(BTreeMap::values).flatten();
+        let others: Vec<_> =
+            grouped.filter_map(|set| rows.sets.get(&(Arc::clone(namespace), Arc::clone(set)))).collect();
+        let pairs = members.iter().flat_map(|member| others.iter().map(move |other| (&member.set, *other)));
+        pairs
+            .filter(|(set, other)| set.uid != other.uid)
+            .filter(|(set, other)| {
+                set.selector.matches(|key| other.template_labels.get(key).map(|value| &**value))
+            })
+            .map(|(set, other)| Overlap { set: Arc::clone(&set.name), other: Arc::clone(&other.name) })
+            .collect()
+    }
+
+    /// One set.
+    pub fn set(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<Arc<SetRow>> {
+        self.rows().sets.get(&(Arc::clone(namespace), Arc::clone(name))).cloned()
+    }
+
+    /// Sets in no group that still carry our annotation.
+    pub fn released(&self) -> Vec<Arc<SetRow>> {
+        let rows = self.rows();
+        let left = |set: &&Arc<SetRow>| set.group.is_none() && set.steering.rollout_status.is_some();
+        rows.sets.values().filter(left).cloned().collect()
+    }
+
+    /// All groups, by namespace and name.
+    pub fn groups(&self) -> Vec<(Arc<str>, Arc<str>)> {
+        let rows = self.rows();
+        let all = rows.groups.iter().flat_map(|(namespace, groups)| {
+            groups.keys().map(move |group| (Arc::clone(namespace), Arc::clone(group)))
+        });
+        let mut all: Vec<_> = all.collect();
+        all.sort();
+        all
+    }
+
+    /// UID, version and deletion mark of an object as last seen; `None` where it is not there.
+    pub fn seen(&self, object: &Object) -> Option<Seen> {
+        let name = (Arc::clone(&object.namespace), Arc::from(&*object.name));
+        let rows = self.rows();
+        match object.kind {
+            Kind::Pod => rows.pods.get(&name).map(|pod| Seen {
+                uid: pod.uid.clone(),
+                resource_version: pod.resource_version.clone(),
+                terminating: pod.terminating,
+            }),
+            Kind::StatefulSet => rows.sets.get(&name).map(|set| Seen {
+                uid: (*set.uid).into(),
+                resource_version: set.resource_version.clone(),
+                terminating: set.deleting,
+            }),
+        }
+    }
+
+    /// How many rows there are.
+    pub fn count(&self, resource: Resource) -> usize {
+        match resource {
+            Resource::StatefulSets => self.rows().sets.len(),
+            _ => self.rows().pods.len(),
+        }
+    }
+
+    /// Takes in an object that exists.
+    pub(in crate::shell) fn upsert(&self, resource: Resource, json: &str) -> Applied {
+        let mut rows = self.rows();
+        match resource {
+            Resource::StatefulSets => rows.upsert_set(json),
+            _ => rows.upsert_pod(json),
+        }
+    }
+
+    /// Takes in an object that is gone.
+    pub(in crate::shell) fn remove(&self, resource: Resource, json: &str) -> Applied {
+        let mut rows = self.rows();
+        let (name, version) = match resource {
+            Resource::StatefulSets => named(wire::set(json, &mut rows.interner)),
+            _ => named(wire::pod(json, &mut rows.interner)),
+        };
+        let touched = rows.remove(resource, &name);
+        Applied { name: Some(name), version, touched, undecodable: None }
+    }
+
+    /// Drops all rows of a scope that a complete list did not contain.
+    pub(super) fn sweep(
+        &self,
+        resource: Resource,
+        scope: Option<&str>,
+        listed: &HashSet<Name>,
+    ) -> Vec<Touched> {
+        let mut rows = self.rows();
+        let in_scope = |name: &Name| scope.is_none_or(|scope| *name.0 == *scope) && !listed.contains(name);
+        let gone: Vec<_> = match resource {
+            Resource::StatefulSets => rows.sets.keys().filter(|name| in_scope(name)).cloned().collect(),
+            _ => rows.pods.keys().filter(|name| in_scope(name)).cloned().collect(),
+        };
+        gone.iter().flat_map(|name| rows.remove(resource, name)).collect()
+    }
+}
+
+/// An object as the cache last saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its UID.
+    pub uid: Box<str>,
+    /// Its version.
+    pub resource_version: Box<str>,
+    /// Whether it has a deletion timestamp.
+    pub terminating: bool,
+}
+
+fn named<R>(decoded: Result<wire::Decoded<R>, Undecodable>) -> (Name, Option<Box<str>>) {
+    match decoded {
+        Ok(decoded) => ((decoded.namespace, decoded.name), Some(decoded.resource_version)),
+        Err(undecodable) => ((undecodable.namespace, undecodable.name), None),
+    }
+}
+
+/// Versions are numbers that grow; what cannot be compared counts as newer.
+pub fn is_older(version: &str, than: &str) -> bool {
+    matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
+}
+
+impl Rows {
+    fn upsert_set(&mut self, json: &str) -> Applied {
+        let (name, row, undecodable) = match wire::set(json, &mut self.interner) {
+            Ok(decoded) => ((decoded.namespace, decoded.name), decoded.row, None),
+            Err(undecodable) => {
+                let name = (Arc::clone(&undecodable.namespace), Arc::clone(&undecodable.name));
+                (name, wire::unreadable_set(json, &mut self.interner), Some(undecodable))
+            }
+        };
+        let version = row.as_ref().map(|row| row.resource_version.clone());
+        let before = self.sets.get(&name);
+        let stale = before.zip(row.as_ref()).is_some_and(|(before, row)| {
+            before.uid == row.uid && is_older(&row.resource_version, &before.resource_version)
+        });
+        if stale {
+            return Applied { name: Some(name), version, touched: Vec::new(), undecodable };
+        }
+        let mut touched = self.remove(Resource::StatefulSets, &name);
+        if let Some(row) = row {
+            let row = Arc::new(row);
+            if let Some(group) = &row.group {
+                let groups = self.groups.entry(Arc::clone(&row.namespace)).or_default();
+                groups.entry(Arc::clone(group)).or_default().insert(Arc::clone(&row.name));
+            }
+            let now = Touched {
+                namespace: Arc::clone(&row.namespace),
+                set: Arc::clone(&row.name),
+                group: row.group.clone(),
+            };
+            if !touched.contains(&now) {
+                touched.push(now);
+            }
+            self.set_names.insert(Arc::clone(&row.uid), name.clone());
+            self.sets.insert(name.clone(), row);
+        }
+        Applied { name: Some(name), version, touched, undecodable }
+    }
+
+    fn upsert_pod(&mut self, json: &str) -> Applied {
+        let decoded = match wire::pod(json, &mut self.interner) {
+            Ok(decoded) => decoded,
+            Err(undecodable) => {
+                let name = (Arc::clone(&undecodable.namespace), Arc::clone(&undecodable.name));
+                let touched = self.remove(Resource::Pods, &name);
+                return Applied { name: Some(name), version: None, touched, undecodable: Some(undecodable) };
+            }
+        };
+        let name = (decoded.namespace, decoded.name);
+        let before = self.pods.get(&name);
+        let same_pod = |row: &PodRow| before.is_some_and(|before| before.uid == row.uid);
+        let older =
+            before.is_some_and(|before| is_older(&decoded.resource_version, &before.resource_version));
+        let version = Some(decoded.resource_version);
+        if older && decoded.row.as_ref().is_none_or(same_pod) {
+            return Applied { name: Some(name), version, ..Applied::default() };
+        }
+        let mut touched = self.remove(Resource::Pods, &name);
+        if let Some(row) = decoded.row {
+            let row = Arc::new(row);
+            let owner = self.owner(&row.owner);
+            touched.extend(owner.filter(|owner| !touched.contains(owner)));
+            self.pods_of.entry(Arc::clone(&row.owner)).or_default().push(Arc::clone(&row));
+            self.pods.insert(name.clone(), row);
+        }
+        Applied { name: Some(name), version, touched, undecodable: None }
+    }
+
+    fn remove(&mut self, resource: Resource, name: &Name) -> Vec<Touched> {
+        match resource {
+            Resource::StatefulSets => self.remove_set(name).into_iter().collect(),
+            _ => self.remove_pod(name).into_iter().collect(),
+        }
+    }
+
+    fn remove_set(&mut self, name: &Name) -> Option<Touched> {
+        let row = self.sets.remove(name)?;
+        self.set_names.remove(&row.uid);
+        if let Some(group) = &row.group {
+            self.leave_group(&row, group);
+        }
+        Some(Touched {
+            namespace: Arc::clone(&row.namespace),
+            set: Arc::clone(&row.name),
+            group: row.group.clone(),
+        })
+    }
+
+    fn leave_group(&mut self, row: &SetRow, group: &Arc<str>) {
+        let Some(groups) = self.groups.get_mut(&row.namespace) else { return };
+        let Some(sets) = groups.get_mut(group) else { return };
+        sets.remove(&row.name);
+        if sets.is_empty() {
+            groups.remove(group);
+        }
+        if groups.is_empty() {
+            self.groups.remove(&row.namespace);
+        }
+    }
+
+    fn remove_pod(&mut self, name: &Name) -> Option<Touched> {
+        let row = self.pods.remove(name)?;
+        if let Some(pods) = self.pods_of.get_mut(&row.owner) {
+            pods.retain(|pod| pod.uid != row.uid);
+            if pods.is_empty() {
+                self.pods_of.remove(&row.owner);
+            }
+        }
+        self.owner(&row.owner)
+    }
+
+    fn owner(&self, uid: &Arc<str>) -> Option<Touched> {
+        let name = self.set_names.get(uid)?;
+        let set = self.sets.get(name)?;
+        Some(Touched {
+            namespace: Arc::clone(&set.namespace),
+            set: Arc::clone(&set.name),
+            group: set.group.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

@@ -1,0 +1,131 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Store, Touched, is_older};
+use crate::shell::api::Resource;
+
+fn set_json(name: &str, group: Option<&str>, version: u32) -> String {
+    let labels = group.map(|group| json!({ "rollout-group": group }));
+    json!({
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": format!("uid-{name}"),
+            "resourceVersion": version.to_string(), "labels": labels
+        },
+        "spec": {
+            "selector": { "matchLabels": { "app": name } },
+            "template": { "metadata": { "labels": { "app": name } } },
+            "updateStrategy": { "type": "OnDelete" }
+        }
+    })
+    .to_string()
+}
+
+fn pod_json(set: &str, ordinal: u32, version: u32) -> Value {
+    json!({
+        "metadata": {
+            "name": format!("{set}-{ordinal}"), "namespace": "ns", "uid": format!("uid-{set}-{ordinal}"),
+            "resourceVersion": version.to_string(), "labels": { "app": set },
+            "ownerReferences": [{ "kind": "StatefulSet", "uid": format!("uid-{set}"), "controller": true }]
+        }
+    })
+}
+
+fn touched(set: &str, group: Option<&str>) -> Touched {
+    Touched { namespace: "ns".into(), set: set.into(), group: group.map(Into::into) }
+}
+
+fn members(store: &Store, group: &str) -> Vec<(String, usize)> {
+    let members = store.group(&Arc::from("ns"), &Arc::from(group));
+    members.iter().map(|member| (member.set.name.to_string(), member.pods.len())).collect()
+}
+
+#[test]
+fn pods_are_found_by_their_sets_whichever_comes_first() {
+    let store = Store::default();
+    store.upsert(Resource::Pods, &pod_json("a", 0, 1).to_string());
+    assert!(members(&store, "g").is_empty());
+    let applied = store.upsert(Resource::StatefulSets, &set_json("a", Some("g"), 2));
+    assert_eq!(applied.touched, [touched("a", Some("g"))]);
+    assert_eq!(members(&store, "g"), [("a".to_owned(), 1)]);
+    let applied = store.upsert(Resource::Pods, &pod_json("a", 1, 3).to_string());
+    assert_eq!(applied.touched, [touched("a", Some("g"))]);
+    assert_eq!(members(&store, "g"), [("a".to_owned(), 2)]);
+}
+
+#[test]
+fn a_set_that_changes_groups_touches_both() {
+    let store = Store::default();
+    store.upsert(Resource::StatefulSets, &set_json("a", Some("g"), 1));
+    let applied = store.upsert(Resource::StatefulSets, &set_json("a", Some("h"), 2));
+    assert_eq!(applied.touched, [touched("a", Some("g")), touched("a", Some("h"))]);
+    assert!(members(&store, "g").is_empty());
+    let applied = store.upsert(Resource::StatefulSets, &set_json("a", None, 3));
+    assert_eq!(applied.touched, [touched("a", Some("h")), touched("a", None)]);
+    assert!(store.groups().is_empty());
+}
+
+#[test]
+fn an_empty_label_is_a_group_of_its_own() {
+    let store = Store::default();
+    store.upsert(Resource::StatefulSets, &set_json("a", Some(""), 1));
+    store.upsert(Resource::StatefulSets, &set_json("b", Some(""), 1));
+    assert_eq!(members(&store, "").len(), 2);
+}
+
+#[test]
+fn a_row_never_goes_back_in_time() {
+    let store = Store::default();
+    store.upsert(Resource::StatefulSets, &set_json("a", Some("g"), 1));
+    store.upsert(Resource::Pods, &pod_json("a", 0, 10).to_string());
+    let stale = store.upsert(Resource::Pods, &pod_json("a", 0, 9).to_string());
+    assert!(stale.touched.is_empty());
+    let members = store.group(&Arc::from("ns"), &Arc::from("g"));
+    assert_eq!(&*members[0].pods[0].resource_version, "10");
+    assert!(is_older("9", "10") && !is_older("10", "9") && !is_older("x", "10"));
+}
+
+#[test]
+fn a_complete_list_sweeps_what_it_did_not_contain_in_its_scope_only() {
+    let store = Store::default();
+    store.upsert(Resource::StatefulSets, &set_json("a", Some("g"), 1));
+    store.upsert(Resource::Pods, &pod_json("a", 0, 2).to_string());
+    let kept = store.upsert(Resource::Pods, &pod_json("a", 1, 3).to_string()).name.expect("named");
+    assert!(store.sweep(Resource::Pods, Some("other"), &HashSet::new()).is_empty());
+    let swept = store.sweep(Resource::Pods, Some("ns"), &HashSet::from([kept]));
+    assert_eq!(swept, [touched("a", Some("g"))]);
+    assert_eq!(members(&store, "g"), [("a".to_owned(), 1)]);
+}
+
+#[test]
+fn a_pod_that_is_released_or_unreadable_is_a_missing_one() {
+    let store = Store::default();
+    store.upsert(Resource::StatefulSets, &set_json("a", Some("g"), 1));
+    let mut pod = pod_json("a", 0, 2);
+    store.upsert(Resource::Pods, &pod.to_string());
+    pod["metadata"]["ownerReferences"] = json!([]);
+    pod["metadata"]["resourceVersion"] = json!("3");
+    let applied = store.upsert(Resource::Pods, &pod.to_string());
+    assert_eq!(applied.touched, [touched("a", Some("g"))]);
+    assert_eq!(members(&store, "g"), [("a".to_owned(), 0)]);
+
+    store.upsert(Resource::Pods, &pod_json("a", 1, 4).to_string());
+    let mut broken = pod_json("a", 1, 5);
+    broken["status"] = json!("what");
+    let applied = store.upsert(Resource::Pods, &broken.to_string());
+    assert!(applied.undecodable.is_some());
+    assert_eq!(members(&store, "g"), [("a".to_owned(), 0)]);
+}
+
+#[test]
+fn sets_that_select_the_same_pods_are_found() {
+    let store = Store::default();
+    store.upsert(Resource::StatefulSets, &set_json("a", Some("g"), 1));
+    let twin = set_json("b", Some("h"), 2).replace("\"app\":\"b\"", "\"app\":\"a\"");
+    store.upsert(Resource::StatefulSets, &twin);
+    let members = store.group(&Arc::from("ns"), &Arc::from("g"));
+    let overlaps = store.overlaps(&Arc::from("ns"), &members);
+    assert_eq!(overlaps.len(), 1);
+    assert_eq!((&*overlaps[0].set, &*overlaps[0].other), ("a", "b"));
+}

@@ -1,0 +1,71 @@
+use std::sync::Arc;
+
+use sts_plus_planner::plan::{Kind, Object};
+use tokio::time::Instant;
+
+use super::{Expectation, Expectations, SEEN_WITHIN};
+use crate::shell::cache::Seen;
+
+fn seen(uid: &str, version: &str, terminating: bool) -> Seen {
+    Seen { uid: uid.into(), resource_version: version.into(), terminating }
+}
+
+fn pod(name: &str) -> Object {
+    Object { kind: Kind::Pod, namespace: Arc::from("ns"), name: name.into() }
+}
+
+#[test]
+fn each_expectation_is_met_by_exactly_what_it_waits_for() {
+    let uid = || Box::from("u1");
+    let at = |version: &str| Expectation::AtLeast { uid: uid(), resource_version: version.into() };
+    let changed = |version: Option<&str>| Expectation::Changed {
+        uid: uid(),
+        resource_version: version.map(Into::into),
+    };
+    let table = [
+        (Expectation::Leaving { uid: uid() }, Some(seen("u1", "5", false)), false),
+        (Expectation::Leaving { uid: uid() }, Some(seen("u1", "6", true)), true),
+        (Expectation::Leaving { uid: uid() }, Some(seen("u2", "9", false)), true),
+        (Expectation::Leaving { uid: uid() }, None, true),
+        (Expectation::Gone { uid: uid() }, Some(seen("u1", "6", true)), false),
+        (Expectation::Gone { uid: uid() }, Some(seen("u2", "6", false)), true),
+        (Expectation::Gone { uid: uid() }, None, true),
+        (at("10"), Some(seen("u1", "9", false)), false),
+        (at("10"), Some(seen("u1", "10", false)), true),
+        (at("10"), Some(seen("u1", "11", false)), true),
+        (at("10"), Some(seen("u2", "1", false)), true),
+        (changed(Some("5")), Some(seen("u1", "5", false)), false),
+        (changed(Some("5")), Some(seen("u1", "6", false)), true),
+        (changed(None), Some(seen("u1", "6", false)), false),
+        (changed(None), None, true),
+    ];
+    for (expectation, seen, met) in table {
+        assert_eq!(expectation.is_met(seen.as_ref()), met, "{expectation:?} with {seen:?}");
+    }
+}
+
+#[test]
+fn what_is_awaited_for_too_long_is_read_instead() {
+    let start = Instant::now();
+    let mut expectations = Expectations::default();
+    expectations.expect(pod("a-0"), Expectation::Leaving { uid: "u1".into() }, start);
+    let unchanged = |_: &Object| Some(seen("u1", "5", false));
+
+    expectations.look(unchanged, start);
+    assert_eq!(expectations.awaited_until(), Some(start + SEEN_WITHIN));
+    assert!(expectations.to_read().is_empty());
+
+    expectations.look(unchanged, start + SEEN_WITHIN);
+    assert_eq!(expectations.awaited_until(), None);
+    assert_eq!(expectations.to_read(), [pod("a-0")]);
+    assert!(expectations.is_empty());
+}
+
+#[test]
+fn a_lost_answer_is_to_be_read_once() {
+    let mut expectations = Expectations::default();
+    expectations.lost_answer(pod("a-0"));
+    assert!(!expectations.is_empty());
+    assert_eq!(expectations.to_read(), [pod("a-0")]);
+    assert!(expectations.to_read().is_empty());
+}

@@ -1,0 +1,42 @@
+//! A real Kubernetes control plane for tests.
+//!
+//! A test binary owns one [`ControlPlane`]: etcd, kube-apiserver and kube-controller-manager on free
+//! loopback ports, with everything they write in one temporary folder. It hands out identities, each a
+//! user of its own that may do nothing until it is granted something, so that the requests of one
+//! scenario or component can be counted from the server's audit log.
+//!
+//! ```text
+//! Assets ──> ControlPlane ──> Identity ──> kube::Client ──(faults)──> code under test
+//!                │ Process                                                  │
+//!                └─ audit log <──────────── requests(&identity) ────────────┘
+//! ```
+//!
+//! Nothing outlives the test: dropping the control plane stops its processes, and should the test die
+//! without dropping anything, the kernel kills them. Statics are never dropped, so a binary that owns a
+//! control plane is built with `harness = false` and keeps it in `main`. The same `main` keeps the one
+//! multi-threaded runtime in which all clients are made: a client's connections die with its runtime.
+
+pub mod access;
+pub mod assets;
+pub mod audit;
+pub mod control_plane;
+pub mod faults;
+pub mod identity;
+pub mod image;
+mod layout;
+pub mod output;
+mod ports;
+pub mod process;
+pub mod real_node;
+pub mod sandbox;
+pub mod wait;
+
+pub use access::Scope;
+pub use assets::{Assets, AssetsMissing, cannot_run, must_run};
+pub use audit::AuditEntry;
+pub use control_plane::{ControlPlane, Options};
+pub use identity::Identity;
+pub use image::Image;
+pub use process::Process;
+pub use real_node::RealNode;
+pub use sandbox::Sandbox;

@@ -1,0 +1,104 @@
+//! What the chart's roles allow. That each verb is needed and none is missing is shown elsewhere, by the audit log.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::helm::{DEFAULT, EVERYTHING, HOME, Helm, MODES, NAMESPACED, Objects};
+
+/// All that may ever be granted. Secrets, for one, are not there.
+const RESOURCES: [(&str, &str); 5] = [
+    ("", "events"),
+    ("", "pods"),
+    ("apps", "statefulsets"),
+    ("apps", "statefulsets/status"),
+    ("coordination.k8s.io", "leases"),
+];
+
+/// No wildcard, and none of the verbs that let an account widen its own rights.
+const VERBS: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
+
+fn roles(objects: &Objects) -> Vec<&Value> {
+    ["ClusterRole", "Role"].iter().flat_map(|kind| objects.of_kind(kind)).collect()
+}
+
+fn strings(value: &Value) -> Vec<&str> {
+    value.as_array().unwrap().iter().map(|item| item.as_str().unwrap()).collect()
+}
+
+pub(crate) fn named_one_by_one(helm: &Helm) {
+    for mode in MODES {
+        let objects = helm.render(mode);
+        let roles = roles(&objects);
+        assert!(!roles.is_empty(), "{mode:?}");
+        for rule in roles.iter().flat_map(|role| role["rules"].as_array().unwrap()) {
+            assert!(rule.get("nonResourceURLs").is_none(), "{rule}");
+            for group in strings(&rule["apiGroups"]) {
+                for resource in strings(&rule["resources"]) {
+                    assert!(RESOURCES.contains(&(group, resource)), "{group:?} {resource} in {rule}");
+                }
+            }
+            for verb in strings(&rule["verbs"]) {
+                assert!(VERBS.contains(&verb), "{verb} in {rule}");
+            }
+        }
+    }
+}
+
+pub(crate) fn same_rules_in_both_modes(helm: &Helm) {
+    let (all, some) = (helm.render(DEFAULT), helm.render(NAMESPACED));
+    let in_all = &all.only("ClusterRole")["rules"];
+    let working: Vec<_> =
+        some.of_kind("Role").into_iter().filter(|role| role["metadata"]["namespace"] != HOME).collect();
+    assert_eq!(working.len(), 2);
+    for role in working {
+        assert_eq!(&role["rules"], in_all);
+    }
+}
+
+/// The namespaces of the objects of a kind.
+fn namespaces<'a>(objects: &'a Objects, kind: &str) -> BTreeSet<&'a str> {
+    objects.of_kind(kind).into_iter().filter_map(|object| object["metadata"]["namespace"].as_str()).collect()
+}
+
+pub(crate) fn namespaced_mode_has_no_cluster_role(helm: &Helm) {
+    for (mode, expected) in [(NAMESPACED, vec!["blue", "green", HOME]), (EVERYTHING, vec!["red"])] {
+        let objects = helm.render(mode);
+        assert!(objects.of_kind("ClusterRole").is_empty());
+        assert!(objects.of_kind("ClusterRoleBinding").is_empty());
+        for kind in ["Role", "RoleBinding"] {
+            assert_eq!(namespaces(&objects, kind), expected.iter().copied().collect(), "{kind}");
+        }
+    }
+}
+
+pub(crate) fn the_lease_is_ours_alone(helm: &Helm) {
+    for mode in [DEFAULT, NAMESPACED] {
+        let objects = helm.render(mode);
+        let account = &objects.only("ServiceAccount")["metadata"];
+        let mut bound = BTreeSet::new();
+        for kind in ["ClusterRoleBinding", "RoleBinding"] {
+            for binding in objects.of_kind(kind) {
+                let subject = json!({"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]});
+                assert_eq!(binding["subjects"], json!([subject]));
+                let metadata = &binding["metadata"];
+                let role = &binding["roleRef"];
+                bound.insert((role["kind"].as_str(), role["name"].as_str(), metadata["namespace"].as_str()));
+            }
+        }
+        for role in roles(&objects) {
+            let metadata = &role["metadata"];
+            let key = (role["kind"].as_str(), metadata["name"].as_str(), metadata["namespace"].as_str());
+            assert!(bound.remove(&key), "{key:?} is bound to nobody");
+            for rule in
+                role["rules"].as_array().unwrap().iter().filter(|rule| rule["resources"] == json!(["leases"]))
+            {
+                assert_eq!(metadata["namespace"], HOME);
+                // The API server cannot check the name of an object that is being made.
+                let named = rule["resourceNames"] == json!(["sts-plus"]);
+                assert!(named || rule["verbs"] == json!(["create"]), "{rule}");
+            }
+        }
+        assert!(bound.is_empty(), "bindings to roles that are not there: {bound:?}");
+    }
+}

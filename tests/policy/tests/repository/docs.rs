@@ -1,0 +1,81 @@
+//! Documentation that holds together: links lead somewhere, pages can be found.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::{assert_none, root, texts};
+
+/// Where a reader starts; every page under `docs/` is linked from one of them.
+const INDEXES: [&str; 2] = ["README.md", "docs/README.md"];
+
+/// The targets of the inline links of a page, outside of code.
+fn links(markdown: &str) -> Vec<&str> {
+    let mut fenced = false;
+    let prose = markdown.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        !fenced && !fence
+    });
+    let targets = prose.flat_map(|line| {
+        line.split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+            .filter_map(|link| link.split(' ').next())
+    });
+    targets.collect()
+}
+
+/// Where a link of `page` leads within the checkout; nothing if it leads out of it or to the page itself.
+fn target(page: &Path, link: &str) -> Option<PathBuf> {
+    let path = link.split('#').next()?;
+    if path.is_empty() || link.contains("://") || link.starts_with("mailto:") {
+        return None;
+    }
+    let mut target = page.parent()?.to_owned();
+    for part in Path::new(path).components() {
+        match part {
+            Component::ParentDir => {
+                target.pop();
+            }
+            part => target.push(part),
+        }
+    }
+    Some(target)
+}
+
+fn targets(page: &Path, text: &str) -> Vec<PathBuf> {
+    links(text).into_iter().filter_map(|link| target(page, link)).collect()
+}
+
+#[test]
+fn every_relative_link_leads_to_a_file() {
+    let broken = texts("md").flat_map(|(page, text)| {
+        let missing = targets(&page, &text).into_iter().filter(|target| !root().join(target).exists());
+        missing.map(|target| format!("{}: no {}", page.display(), target.display())).collect::<Vec<_>>()
+    });
+    assert_none(&broken.collect::<Vec<_>>());
+}
+
+#[test]
+fn every_page_is_linked_from_an_index() {
+    let pages: Vec<_> = texts("md").collect();
+    let is_index = |page: &Path| INDEXES.iter().any(|index| page == Path::new(index));
+    let linked: Vec<_> = pages
+        .iter()
+        .filter(|(page, _)| is_index(page))
+        .flat_map(|(page, text)| targets(page, text))
+        .collect();
+    let lost = pages
+        .iter()
+        .filter(|(page, _)| page.starts_with("docs") && !is_index(page) && !linked.contains(page));
+    assert_none(
+        &lost.map(|(page, _)| format!("{} is linked from no index", page.display())).collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn links_are_found_in_prose_only() {
+    let page = "See [a](../a.md#part \"title\") and [b](b.md), [out](https://x.y/z), [here](#here).\n\
+                ```\n[not](code.md)\n```\n![picture](pictures/c.svg)";
+    let expected = ["a.md", "docs/b.md", "docs/pictures/c.svg"].map(PathBuf::from);
+    assert_eq!(targets(Path::new("docs/page.md"), page), expected);
+}
