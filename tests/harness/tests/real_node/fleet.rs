@@ -19,7 +19,6 @@ pub(crate) const REPLICAS: usize = 2;
 pub(crate) struct Fleet {
     pods: BTreeMap<String, Member>,
     changes: BoxStream<'static, kube::Result<WatchEvent<Pod>>>,
-    moments: usize,
 }
 
 struct Member {
@@ -37,7 +36,7 @@ impl Fleet {
         let now = pods.list(&ListParams::default()).await.unwrap();
         let version = now.metadata.resource_version.unwrap();
         let changes = pods.watch(&WatchParams::default(), &version).await.unwrap().boxed();
-        let mut fleet = Self { pods: BTreeMap::new(), changes, moments: 0 };
+        let mut fleet = Self { pods: BTreeMap::new(), changes };
         for pod in now.items {
             fleet.see(&pod);
         }
@@ -58,21 +57,17 @@ impl Fleet {
                 WatchEvent::Deleted(pod) => drop(self.pods.remove(&pod.name_any())),
                 other => panic!("{other:?}"),
             }
-            self.moments += 1;
-            let down: Vec<_> = ZONES.iter().map(|zone| (zone, self.down(zone))).filter(|(_, down)| *down > 0).collect();
+            let down: Vec<_> =
+                ZONES.iter().map(|zone| (zone, self.down(zone))).filter(|(_, down)| *down > 0).collect();
             assert!(matches!(&*down, [] | [(_, 1)]), "down at once: {down:?}; {}", self.describe());
         }
-    }
-
-    /// How many changes were looked at.
-    pub(crate) fn moments(&self) -> usize {
-        self.moments
     }
 
     fn see(&mut self, pod: &Pod) {
         let uid = pod.uid().unwrap();
         let ready = is_ready(pod);
-        let was_ready = self.pods.get(&pod.name_any()).is_some_and(|before| before.uid == uid && before.was_ready);
+        let was_ready =
+            self.pods.get(&pod.name_any()).is_some_and(|before| before.uid == uid && before.was_ready);
         let member = Member {
             uid,
             image: pod.spec.as_ref().unwrap().containers[0].image.clone().unwrap(),
