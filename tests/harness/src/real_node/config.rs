@@ -22,6 +22,9 @@ state = "{folder}/state"
 [grpc]
 address = "{socket}"
 
+[debug]
+level = "warn"
+
 # Copies files instead of stacking folders: slower, and works on any file system.
 [plugins."io.containerd.cri.v1.images"]
 snapshotter = "native"

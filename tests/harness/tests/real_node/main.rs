@@ -79,6 +79,7 @@ fn main() -> ExitCode {
         }),
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);
+    stages::tell();
     if let (true, Ok(cluster)) = (conclusion.has_failed(), &*cluster) {
         eprintln!("{}", cluster.node.log_tails());
     }

@@ -18,13 +18,14 @@ use crate::{
     DEADLINE,
     fleet::{Fleet, REPLICAS, ZONES, is_ready},
     stages::Stages,
-    workload::{CONTAINER, address, fetch, image_name, set, versions},
+    workload::{CONTAINER, fetch, image_name, set, versions},
 };
 
 pub(crate) const IMAGE: &str = "localhost/sts-plus:test";
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/sts-plus");
 const HOME: &str = "sts-plus";
 const DEMO: &str = "demo";
+const METRICS_PORT: u16 = 8001;
 const COPIES: usize = 2;
 const STATUS: &str = "sts.plus/rollout-status";
 
@@ -82,7 +83,6 @@ async fn roll_to(node: &RealNode, version: &str) {
     let image = format!("{CONTAINER}={}", image_name(version));
     node.kubectl(&["-n", DEMO, "set", "image", "statefulset", "--all", &image]).await.unwrap();
     fleet.roll_to(version).await;
-    println!("looked at {} changes on the way to {version}", fleet.moments());
     let found = ready_pods(node, DEMO, ZONES.len() * REPLICAS).await;
     assert_eq!(versions(&found.items).await, [version; ZONES.len() * REPLICAS]);
 }
@@ -120,7 +120,6 @@ async fn annotations_and_status_agree(node: &RealNode, sts_plus: &Path) {
         .collect();
     assert_eq!(told, written);
     let page = status("table").await.unwrap();
-    println!("{page}");
     for set in &written {
         let (name, message) = (set["name"].as_str().unwrap(), set["message"].as_str().unwrap());
         let mut lines = page.lines().map(str::trim).skip_while(|line| !line.starts_with(name));
@@ -143,7 +142,6 @@ async fn events_tell_the_story(node: &RealNode) {
     };
     for zone in ZONES {
         let reasons = reasons_of(zone);
-        println!("events on {zone}: {reasons:?}");
         assert!(
             ["Rolling", "UpToDate"].iter().all(|reason| reasons.contains(*reason)),
             "{zone}: {reasons:?}"
@@ -161,7 +159,7 @@ async fn leader(node: &RealNode) -> String {
     until(DEADLINE, "one copy to lead and to have worked", || async {
         let mut leaders = Vec::new();
         for copy in &copies.items {
-            let metrics = fetch(&format!("{}:8001/metrics", address(copy))).await?;
+            let metrics = fetch(copy, METRICS_PORT, "/metrics").await?;
             if value(&metrics, "sts_plus_leader") == Some(1.0) {
                 leaders.push((copy.name_any(), value(&metrics, &work)));
             }
