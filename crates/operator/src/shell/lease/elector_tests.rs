@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, advance, sleep};
+use tokio::time::{Instant, advance};
 
 use super::super::{Config, Epoch, Leadership, Timing, start};
 use crate::shell::metrics::Metrics;
@@ -13,7 +13,7 @@ use crate::shell::metrics::Metrics;
 #[path = "test_server.rs"]
 mod server;
 
-use server::{Fault, Line, NAMESPACE, Server, until};
+use server::{Fault, Line, NAMESPACE, Server, pass, until};
 
 const EVERYTHING: [&str; 4] = ["get", "create", "update", "watch"];
 
@@ -74,7 +74,7 @@ async fn watch_over(replicas: &[&Replica], time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {
         assert!(replicas.iter().filter(|replica| replica.leads()).count() <= 1, "two lead");
-        sleep(Duration::from_millis(50)).await;
+        pass(Duration::from_millis(50)).await;
     }
 }
 
@@ -141,7 +141,7 @@ async fn a_released_lease_looks_so() {
     let replica = Replica::start(&server, "a");
     replica.elected().await;
     server.edit(|lease| lease["metadata"]["labels"] = json!({ "team": "x" }));
-    sleep(Duration::from_secs(7)).await;
+    pass(Timing::default().renew_every * 2).await;
     replica.leave().await;
     assert_eq!(server.spec("holderIdentity"), json!(""));
     assert_eq!(server.spec("leaseDurationSeconds"), json!(1));
