@@ -111,7 +111,9 @@ async fn bind(address: SocketAddr) -> Result<TcpListener> {
 }
 
 fn log(format: LogFormat) {
-    let filter = EnvFilter::try_from_env("STS_PLUS_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    // Each failed request is told by whoever made it, with what to do; kube would tell it once more, without.
+    let filter =
+        EnvFilter::try_from_env("STS_PLUS_LOG").unwrap_or_else(|_| EnvFilter::new("info,kube_client=off"));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).with_target(false).init(),
