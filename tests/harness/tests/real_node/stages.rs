@@ -29,5 +29,8 @@ impl Stages {
 
 /// Prints what was noted.
 pub(crate) fn tell() {
-    println!("Stages:\n{}\n", TIMES.lock().unwrap_or_else(PoisonError::into_inner).join("\n"));
+    let times = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if !times.is_empty() {
+        println!("Stages:\n{}\n", times.join("\n"));
+    }
 }
