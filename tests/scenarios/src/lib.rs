@@ -28,7 +28,6 @@ pub mod fixture;
 pub mod observer;
 pub mod operator;
 pub mod real;
-pub mod replica;
 pub mod rules;
 pub mod scenarios;
 pub mod scene;
