@@ -56,6 +56,7 @@ impl Replica {
     }
 
     /// Starts it again under the same name, after it was killed.
+    #[must_use]
     pub fn restart_alone(self, scene: &Scene) -> Self {
         Self::with(scene, self.name, self.account.clone(), &["--leader-elect=false"])
     }

@@ -138,10 +138,10 @@ impl<K: Followed> Follower<K> {
                 Err(_) => false,
             };
             let came_back = try_until(DEADLINE, "the API server to answer the onlooker", || async {
-                let list = self.api.list(&ListParams::default()).await?;
+                let everything = self.api.list(&ListParams::default()).await?;
                 Ok::<_, NotYet>(if lost {
                     let mut from = String::new();
-                    self.seen.change(|view| view.after_a_gap(|view| from = take_in(list, view)));
+                    self.seen.change(|view| view.after_a_gap(|view| from = take_in(everything, view)));
                     from
                 } else {
                     version.clone()
@@ -159,9 +159,9 @@ impl<K: Followed> Follower<K> {
 
     /// Takes in everything there is, and returns the version it is at.
     async fn list(&self) -> kube::Result<String> {
-        let list = self.api.list(&ListParams::default()).await?;
+        let everything = self.api.list(&ListParams::default()).await?;
         let mut from = String::new();
-        self.seen.change(|view| from = take_in(list, view));
+        self.seen.change(|view| from = take_in(everything, view));
         Ok(from)
     }
 

@@ -6,6 +6,7 @@ use sts_plus_harness::wait::{NotYet, until};
 
 use super::{Scenario, Stage, scenarios};
 use crate::binary::{Replica, holder, leader_and_standby};
+use crate::cluster::Request;
 use crate::fixture::{Template, Zone, three_zones};
 use crate::observer::DEADLINE;
 use crate::scene::Scene;
@@ -30,7 +31,7 @@ async fn a_leader_that_is_asked_to_stop_hands_over(scene: Scene) {
     let status = leader.ended().await;
     assert!(status.success(), "{status}");
     scene.rolled(&zones, "v2").await;
-    assert!(standby.requests(&scene).iter().any(|request| request.deleted_pod()));
+    assert!(standby.requests(&scene).iter().any(Request::deleted_pod));
     drop([leader, standby]);
     assert_eq!(scene.finish().await, 15);
 }
@@ -41,7 +42,7 @@ async fn a_killed_leader_is_followed_when_its_lease_has_run_out(scene: Scene) {
     rolls(&scene, 3).await;
     leader.signal(&scene, Signal::KILL);
     scene.rolled(&zones, "v2").await;
-    assert!(standby.requests(&scene).iter().any(|request| request.deleted_pod()));
+    assert!(standby.requests(&scene).iter().any(Request::deleted_pod));
     drop([leader, standby]);
     assert_eq!(scene.finish().await, 15);
 }
@@ -59,11 +60,7 @@ async fn a_leader_paused_past_its_lease_and_woken_starts_no_new_write(scene: Sce
     .await;
     until(DEADLINE, "the other replica to roll", || async {
         let requests = standby.requests(&scene);
-        if requests.iter().any(|request| request.deleted_pod()) {
-            Ok(())
-        } else {
-            Err(NotYet::saw(requests.len()))
-        }
+        if requests.iter().any(Request::deleted_pod) { Ok(()) } else { Err(NotYet::saw(requests.len())) }
     })
     .await;
     leader.signal(&scene, Signal::CONT);
