@@ -22,12 +22,12 @@
     reason = "this crate is a test, which clippy recognises by an attribute that it does not have"
 )]
 
+pub mod binary;
 pub mod cluster;
 pub mod fixture;
 pub mod observer;
 pub mod operator;
 pub mod real;
-pub mod replica;
 pub mod rules;
 pub mod scenarios;
 pub mod scene;

@@ -14,11 +14,11 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use sts_plus_harness::Assets;
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::shell::cache::Scope;
+use sts_plus_scenarios::binary;
 use sts_plus_scenarios::cluster::Cluster;
 use sts_plus_scenarios::observer::DEADLINE;
 use sts_plus_scenarios::operator::Operator;
 use sts_plus_scenarios::real::RealCluster;
-use sts_plus_scenarios::replica;
 use tokio::runtime::Runtime;
 
 /// Commands that run this test, and so are run by whoever runs it.
@@ -52,7 +52,7 @@ async fn follow(assets: &Assets) -> Result<Completion, Failed> {
     let shell = Shell {
         folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."),
         kubeconfig: cluster.kubeconfig(&reader).unwrap(),
-        programs: vec![assets.folder().to_owned(), replica::binary().parent().unwrap().to_owned()],
+        programs: vec![assets.folder().to_owned(), binary::find().unwrap().parent().unwrap().to_owned()],
     };
     // The chart's own pods cannot run here: hollow nodes run no containers. This one does their work.
     let operator = Operator::start(cluster.user(), Scope::Cluster, "readme");
