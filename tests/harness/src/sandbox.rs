@@ -131,10 +131,13 @@ async fn outside() -> Result<ExitCode, SandboxError> {
     }
     remove_leftovers().await;
     let remains = Remains::create()?;
-    let status = run_inside(&remains.folder).await;
+    let status = match cgroups::create(&remains.name) {
+        Ok(()) => run_inside(&remains.folder).await.map_err(SandboxError::Run),
+        Err(source) => Err(SandboxError::Cgroup { name: remains.name.clone(), source }),
+    };
     remains.remove().await?;
     // Ended by a signal is ended badly.
-    let code = status.map_err(SandboxError::Run)?.code().unwrap_or(1);
+    let code = status?.code().unwrap_or(1);
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
@@ -184,7 +187,6 @@ impl Remains {
         let lock = File::open(&unnamed).map_err(failed)?;
         lock.lock().map_err(failed)?;
         fs::rename(&unnamed, &folder).map_err(failed)?;
-        cgroups::create(&name).map_err(|source| SandboxError::Cgroup { name: name.clone(), source })?;
         Ok(Self { folder, name, _lock: lock })
     }
 

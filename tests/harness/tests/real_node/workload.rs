@@ -25,9 +25,10 @@ pub(crate) fn image_name(version: &str) -> String {
 }
 
 pub(crate) fn image(version: &str) -> Image {
-    let port = PORT.to_string();
-    Image::new(&image_name(version), &["/bin/httpd", "-f", "-p", &port, "-h", "/www"], &[])
-        .busybox(&["httpd"])
+    // The first process of a container is not ended by a signal that it does not expect.
+    let serve = format!("trap exit TERM; /bin/httpd -f -p {PORT} -h /www & wait");
+    Image::new(&image_name(version), &["/bin/sh", "-c", &serve], &[])
+        .busybox(&["sh", "httpd"])
         .unwrap()
         .file("/www/version", version)
 }
