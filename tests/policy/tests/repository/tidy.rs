@@ -27,7 +27,6 @@ const RULES: [Rule; 2] = [
             ("tests/harness/src/process.rs", "the same for the end of a process, where nothing is async"),
             ("tests/harness/src/faults.rs", "a delay is one of the faults"),
             ("crates/operator/src/shell/events_tests.rs", "virtual time, on a paused clock"),
-            ("crates/operator/src/shell/lease/elector_tests.rs", "virtual time, on a paused clock"),
         ],
     },
     Rule {
