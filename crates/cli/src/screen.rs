@@ -14,7 +14,8 @@ use sts_plus_planner::rollout_group::report::Report;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Group {
     namespace: String,
-    group: String,
+    #[serde(rename = "group")]
+    name: String,
     sets: Vec<Set>,
 }
 
@@ -36,7 +37,7 @@ struct Set {
     release: Option<String>,
     since: Timestamp,
     /// Its pods by revision, the target first.
-    pods: Vec<Pods>,
+    pods: Vec<Tally>,
     /// What is down, in words.
     #[serde(skip_serializing_if = "String::is_empty")]
     not_ready: String,
@@ -45,7 +46,7 @@ struct Set {
 }
 
 #[derive(Debug, Serialize)]
-struct Pods {
+struct Tally {
     revision: String,
     pods: u32,
     ready: u32,
@@ -55,7 +56,7 @@ impl Group {
     pub(crate) fn new(domain: &Domain, plan: &Plan) -> Self {
         Self {
             namespace: domain.namespace.to_string(),
-            group: domain.group.to_string(),
+            name: domain.group.to_string(),
             sets: plan.reports.iter().map(Set::new).collect(),
         }
     }
@@ -63,7 +64,7 @@ impl Group {
 
 impl Set {
     fn new(report: &Report) -> Self {
-        let pods = report.pods.iter().map(|tally| Pods {
+        let pods = report.pods.iter().map(|tally| Tally {
             revision: tally.revision.as_deref().unwrap_or("none").to_owned(),
             pods: tally.pods,
             ready: tally.ready,
@@ -117,7 +118,7 @@ fn page_of(groups: &[Group], scope: &Scope, now: Timestamp, page: &mut String) -
         if position > 0 {
             writeln!(page)?;
         }
-        writeln!(page, "GROUP {} in namespace {}", group.group, group.namespace)?;
+        writeln!(page, "GROUP {} in namespace {}", group.name, group.namespace)?;
         let width = group.sets.iter().map(|set| set.name.chars().count()).max().unwrap_or(0);
         for set in &group.sets {
             let age = age(set.since, now);

@@ -41,7 +41,7 @@ pub(crate) async fn steer(connection: &Connection, arguments: &Arguments, wish: 
             .await
         {
             Ok(_) => {
-                println!("statefulset/{name} {}", if wish == Wish::Pause { "paused" } else { "resumed" })
+                println!("statefulset/{name} {}", if wish == Wish::Pause { "paused" } else { "resumed" });
             }
             Err(ApiError::NotFound(_)) => bail!("there is no StatefulSet {name} in namespace {namespace}"),
             Err(error) => bail!("statefulset/{name} in namespace {namespace}: {error}"),

@@ -54,7 +54,7 @@ pub async fn run(
 
     let (mut leadership, mut lease_loop) = match settings.lease {
         Some(config) => {
-            let (leadership, lease_loop) = lease::start(api.clone(), config);
+            let (leadership, lease_loop) = lease::start(api.clone(), config, stop.clone());
             let mut lease_tasks = JoinSet::new();
             lease_tasks.spawn(lease_loop);
             (leadership, lease_tasks)
@@ -80,7 +80,7 @@ pub async fn run(
     let (consistent, consistent_view) = watch::channel(None);
     let gate = Gate::new(leadership.clone(), consistent_view);
     health.started(cache.clone(), gate.clone());
-    let executor = Arc::new(Executor::new(api.clone(), cache.clone(), gate));
+    let executor = Arc::new(Executor::new(api.clone(), Arc::clone(cache.store()), gate));
     let groups = Arc::new(RolloutGroups::new(Arc::clone(&queue), cache.clone(), executor, recorder, metrics));
     let mut workers = JoinSet::new();
     for _ in 0..WORKERS {

@@ -39,3 +39,7 @@ impl Amount {
 fn whole_number(text: &str) -> Option<u32> {
     (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
+
+#[cfg(test)]
+#[path = "amount_tests.rs"]
+mod tests;

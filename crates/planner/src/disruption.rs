@@ -67,8 +67,7 @@ impl<'d> Gatekeeper<'d> {
         if let Some(grant) = self.granted.iter().find(|grant| grant.set != *set) {
             return Err(Reason::WaitingForTurn { set: Arc::clone(&grant.set) });
         }
-        let broken =
-            mine.health.down.iter().any(|down| down.pod == pod.name && matches!(down.why, Why::Broken(_)));
+        let broken = matches!(mine.health.why_down(&pod.name), Some(Why::Broken(_)));
         let spent = self.granted.iter().filter(|grant| grant.costs_budget).count();
         let used = mine.health.count.saturating_add(u32::try_from(spent).unwrap_or(u32::MAX));
         if !broken && used >= mine.max_unavailable {
@@ -78,3 +77,7 @@ impl<'d> Gatekeeper<'d> {
         Ok(Permit { pod: Arc::clone(pod) })
     }
 }
+
+#[cfg(test)]
+#[path = "disruption_tests.rs"]
+mod tests;

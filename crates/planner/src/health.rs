@@ -89,7 +89,7 @@ impl fmt::Display for Down {
 pub struct Health {
     /// The set's name.
     pub set: Arc<str>,
-    /// The pods that are down; of those that do not exist only the first few.
+    /// The pods that are down, in natural order; of those that do not exist only the first few.
     pub down: Vec<Down>,
     /// How many pods are down, the unnamed ones included.
     pub count: u32,
@@ -130,6 +130,12 @@ impl Health {
         self.count == 0
     }
 
+    /// Why a pod is down, if it is.
+    pub fn why_down(&self, pod: &str) -> Option<&Why> {
+        let found = self.down.binary_search_by(|down| ordinal::natural(&down.pod, pod)).ok()?;
+        self.down.get(found).map(|down| &down.why)
+    }
+
     /// The first few pods that are down, in words.
     pub fn summary(&self) -> String {
         let named: Vec<_> = self.down.iter().take(NAMED_PODS).map(ToString::to_string).collect();
@@ -148,6 +154,14 @@ fn why_down(pod: &PodRow, min_ready: SignedDuration, now: Timestamp) -> Option<W
     if !pod.ready() {
         return Some(pod.defect().map_or(Why::NotReady, Why::Broken));
     }
+    // Without a wait the time is not looked at: the node's clock may run ahead of ours.
+    if min_ready.is_zero() {
+        return None;
+    }
     let settled_at = pod.ready_since?.saturating_add(min_ready).ok()?;
     (settled_at > now).then_some(Why::Settling { until: settled_at })
 }
+
+#[cfg(test)]
+#[path = "health_tests.rs"]
+mod tests;

@@ -25,3 +25,6 @@ pub mod reason;
 pub mod rollout_group;
 pub mod selector;
 pub mod set;
+
+#[cfg(test)]
+mod example;

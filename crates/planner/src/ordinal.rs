@@ -50,3 +50,7 @@ pub fn of_pod(pod: &str, set: &str) -> Option<u32> {
     let number = digits.bytes().all(|b| b.is_ascii_digit());
     (canonical && number).then(|| digits.parse().ok()).flatten()
 }
+
+#[cfg(test)]
+#[path = "ordinal_tests.rs"]
+mod tests;

@@ -121,3 +121,7 @@ impl Action {
 fn object_of(set: &SetRow) -> Object {
     Object { kind: Kind::StatefulSet, namespace: Arc::clone(&set.namespace), name: (*set.name).into() }
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

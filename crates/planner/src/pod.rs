@@ -147,3 +147,7 @@ impl PodRow {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "pod_tests.rs"]
+mod tests;

@@ -101,6 +101,9 @@ impl Reason {
         "NotInDomain",
     ];
 
+    /// The kinds of a set that is being rolled.
+    pub const ROLLING_KINDS: [&'static str; 2] = ["Rolling", "PodBroken"];
+
     /// A pod of another set is down.
     pub fn other_set_not_ready(other: &Health) -> Self {
         Self::OtherSetNotReady { set: Arc::clone(&other.set), down: other.summary() }
@@ -236,3 +239,7 @@ impl fmt::Display for Reason {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "reason_tests.rs"]
+mod tests;

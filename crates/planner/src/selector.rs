@@ -59,3 +59,7 @@ impl Selector {
             })
     }
 }
+
+#[cfg(test)]
+#[path = "selector_tests.rs"]
+mod tests;

@@ -180,6 +180,7 @@ fn escape(text: &str, into: &mut String) {
 pub struct Api {
     client: kube::Client,
     metrics: Metrics,
+    call_limit: Duration,
 }
 
 impl fmt::Debug for Api {
@@ -191,7 +192,13 @@ impl fmt::Debug for Api {
 impl Api {
     /// A client that counts its requests. `client` must not retry by itself.
     pub fn new(client: kube::Client, metrics: Metrics) -> Self {
-        Self { client, metrics }
+        Self { client, metrics, call_limit: CALL_TIMEOUT }
+    }
+
+    /// The same client with another limit than [`CALL_TIMEOUT`] for writes and single reads.
+    #[must_use]
+    pub fn with_call_limit(&self, call_limit: Duration) -> Self {
+        Self { call_limit, ..self.clone() }
     }
 
     /// The series that requests are counted in.
@@ -201,7 +208,7 @@ impl Api {
 
     /// Reads one object, consistently.
     pub async fn get(&self, place: Place<'_>) -> Result<Value, ApiError> {
-        parse(&self.call("get", Method::GET, place, &[], None, CALL_TIMEOUT).await?)
+        parse(&self.call("get", Method::GET, place, &[], None, self.call_limit).await?)
     }
 
     /// Reads a page of a list.
@@ -213,27 +220,27 @@ impl Api {
     pub async fn create(&self, place: Place<'_>, manager: &str, object: &Value) -> Result<Value, ApiError> {
         let query = [("fieldManager", manager)];
         let body = Some(("application/json", object));
-        parse(&self.call("create", Method::POST, place, &query, body, CALL_TIMEOUT).await?)
+        parse(&self.call("create", Method::POST, place, &query, body, self.call_limit).await?)
     }
 
     /// Replaces an object at the resourceVersion that it carries.
     pub async fn replace(&self, place: Place<'_>, manager: &str, object: &Value) -> Result<Value, ApiError> {
         let query = [("fieldManager", manager)];
         let body = Some(("application/json", object));
-        parse(&self.call("update", Method::PUT, place, &query, body, CALL_TIMEOUT).await?)
+        parse(&self.call("update", Method::PUT, place, &query, body, self.call_limit).await?)
     }
 
     /// Merges fields into an object.
     pub async fn merge(&self, place: Place<'_>, manager: &str, fields: &Value) -> Result<Value, ApiError> {
         let query = [("fieldManager", manager)];
         let body = Some(("application/merge-patch+json", fields));
-        parse(&self.call("patch", Method::PATCH, place, &query, body, CALL_TIMEOUT).await?)
+        parse(&self.call("patch", Method::PATCH, place, &query, body, self.call_limit).await?)
     }
 
     /// Deletes an object with the given options.
     pub async fn delete(&self, place: Place<'_>, options: &Value) -> Result<Value, ApiError> {
         let body = Some(("application/json", options));
-        parse(&self.call("delete", Method::DELETE, place, &[], body, CALL_TIMEOUT).await?)
+        parse(&self.call("delete", Method::DELETE, place, &[], body, self.call_limit).await?)
     }
 
     /// Opens a watch and returns its lines as they come.

@@ -21,7 +21,7 @@ use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::time::Instant;
 
 use super::api::{Api, ApiError, Place, Resource};
-use super::cache::Cache;
+use super::cache::Store;
 use super::expectations::{Expectation, Expectations};
 use super::lease::{Epoch, Leadership};
 use super::metrics::WriteLabels;
@@ -62,7 +62,7 @@ impl Gate {
 #[derive(Debug)]
 pub struct Executor {
     api: Api,
-    cache: Cache,
+    store: Arc<Store>,
     gate: Gate,
     lanes: Mutex<HashMap<Domain, Arc<tokio::sync::Mutex<Expectations>>>>,
 }
@@ -89,8 +89,8 @@ pub enum Halt {
 
 impl Executor {
     /// An executor over a client, a view and a gate.
-    pub fn new(api: Api, cache: Cache, gate: Gate) -> Self {
-        Self { api, cache, gate, lanes: Mutex::default() }
+    pub fn new(api: Api, store: Arc<Store>, gate: Gate) -> Self {
+        Self { api, store, gate, lanes: Mutex::default() }
     }
 
     /// Enters the lane of a domain, waiting for whoever is in it, and makes sure that the view may be
@@ -186,7 +186,7 @@ pub struct Lane<'e> {
 impl Lane<'_> {
     /// Rules B and D: the view shows our own writes, and no disruption's answer is missing.
     async fn settle(&mut self) -> Result<(), Halt> {
-        let store = self.executor.cache.store();
+        let store = &self.executor.store;
         self.expectations.look(|object| store.seen(object), Instant::now());
         for object in self.expectations.to_read() {
             self.read_back(object).await?;
@@ -208,7 +208,7 @@ impl Lane<'_> {
                 uid: text(&value, "uid"),
                 resource_version: text(&value, "resourceVersion"),
             },
-            Err(ApiError::NotFound(_)) => match self.executor.cache.store().seen(&object) {
+            Err(ApiError::NotFound(_)) => match self.executor.store.seen(&object) {
                 Some(seen) => Expectation::Gone { uid: seen.uid },
                 None => return Ok(()),
             },
@@ -298,6 +298,10 @@ impl Lane<'_> {
         let Object { namespace, name, .. } = &action.object;
         match answer {
             Ok(_) => tracing::info!(%namespace, %name, verb, "written"),
+            // Somebody else was faster, which is what preconditions are for.
+            Err(ApiError::Conflict(_) | ApiError::NotFound(_)) => {
+                tracing::info!(%namespace, %name, verb, outcome, "not written");
+            }
             Err(error) => tracing::warn!(%namespace, %name, verb, outcome, "not written: {error}"),
         }
         self.executor.api.metrics().writes.get_or_create(&WriteLabels { verb, outcome }).inc();

@@ -1,1 +1,295 @@
-//! Tests follow.
+//! The executor against an API server of a few lines: what each kind of answer means for the next plan.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::{Value, json};
+use sts_plus_planner::disruption::{Gatekeeper, Guarded};
+use sts_plus_planner::health::{Health, Member};
+use sts_plus_planner::plan::{Action, Batch};
+use tokio::sync::watch;
+use tower::{BoxError, service_fn};
+
+use super::{Domain, Executor, Gate, Halt};
+use crate::shell::api::{Api, ApiError, Resource};
+use crate::shell::cache::Store;
+use crate::shell::lease::{Epoch, Leadership};
+use crate::shell::metrics::Metrics;
+
+/// How the server treats the next request.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Status(u16),
+    Throttle { seconds: u32 },
+    Lost,
+}
+
+/// What the server was asked, and how it answers.
+#[derive(Clone, Default)]
+struct Server {
+    asked: Arc<Mutex<Vec<(Method, String, Value)>>>,
+    answers: Arc<Mutex<Vec<Answer>>>,
+}
+
+impl Server {
+    fn answer(&self, answer: Answer) {
+        self.answers.lock().unwrap().insert(0, answer);
+    }
+
+    fn take_asked(&self) -> Vec<(Method, String, Value)> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+
+    fn client(&self) -> kube::Client {
+        let server = self.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect().await?.to_bytes();
+                let body = serde_json::from_slice(&body).unwrap_or_default();
+                let path = head.uri.path().to_owned();
+                server.asked.lock().unwrap().push((head.method, path, body));
+                let answer = server.answers.lock().unwrap().pop();
+                match answer.unwrap_or(Answer::Status(200)) {
+                    Answer::Lost => Err(BoxError::from("connection reset")),
+                    Answer::Throttle { seconds } => {
+                        let answer = Response::builder().status(429).header("retry-after", seconds);
+                        Ok(answer.body(Body::from(Vec::new()))?)
+                    }
+                    Answer::Status(code) => {
+                        let object = json!({ "metadata": { "uid": "uid-a-0", "resourceVersion": "5" } });
+                        Ok(Response::builder()
+                            .status(code)
+                            .body(Body::from(object.to_string().into_bytes()))?)
+                    }
+                }
+            }
+        });
+        kube::Client::new(service, "ns")
+    }
+}
+
+struct Bench {
+    server: Server,
+    store: Arc<Store>,
+    consistent: watch::Sender<Option<Epoch>>,
+    executor: Executor,
+}
+
+fn pod(version: u32, uid: &str, terminating: bool) -> String {
+    let deletion = terminating.then_some("2026-01-01T00:00:00Z");
+    json!({
+        "metadata": {
+            "name": "a-0", "namespace": "ns", "uid": uid, "resourceVersion": version.to_string(),
+            "labels": { "app": "a" }, "deletionTimestamp": deletion,
+            "ownerReferences": [{ "kind": "StatefulSet", "uid": "uid-a", "controller": true }]
+        },
+        "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] }
+    })
+    .to_string()
+}
+
+fn set(version: u32) -> String {
+    json!({
+        "metadata": {
+            "name": "a", "namespace": "ns", "uid": "uid-a", "resourceVersion": version.to_string(),
+            "labels": { "rollout-group": "g" }
+        },
+        "spec": {
+            "replicas": 1, "selector": { "matchLabels": { "app": "a" } }, "template": {},
+            "updateStrategy": { "type": "OnDelete" }
+        }
+    })
+    .to_string()
+}
+
+impl Bench {
+    fn new() -> Self {
+        let server = Server::default();
+        let store = Arc::new(Store::default());
+        store.upsert(Resource::StatefulSets, &set(3));
+        store.upsert(Resource::Pods, &pod(4, "uid-a-0", false));
+        let leadership = Leadership::always();
+        let (consistent, view) = watch::channel(leadership.current());
+        let gate = Gate::new(leadership, view);
+        let executor = Executor::new(Api::new(server.client(), Metrics::new()), Arc::clone(&store), gate);
+        Self { server, store, consistent, executor }
+    }
+
+    fn domain() -> Domain {
+        Domain { namespace: "ns".into(), group: "g".into() }
+    }
+
+    fn member(&self) -> Member {
+        self.store.group(&"ns".into(), &"g".into()).remove(0)
+    }
+
+    /// The deletion that the planner would ask for, with its permit.
+    fn deletion(&self) -> Vec<Batch> {
+        let member = self.member();
+        let now = jiff::Timestamp::UNIX_EPOCH + Duration::from_hours(1);
+        let domain = [Guarded { health: Health::of(&member, now), max_unavailable: 1 }];
+        let permit = Gatekeeper::new(&domain).ask(&member.set.name, &member.pods[0]).expect("all is well");
+        vec![Batch { actions: vec![Action::delete(&permit)] }]
+    }
+
+    fn annotation(&self) -> Vec<Batch> {
+        vec![Batch { actions: vec![Action::annotate(&self.member().set, "k", Some("v"), "m")] }]
+    }
+
+    async fn perform(&self, batches: &[Batch]) -> Result<(), Halt> {
+        self.executor.enter(&Self::domain()).await?.perform(batches).await
+    }
+
+    async fn may_plan(&self) -> bool {
+        self.executor.enter(&Self::domain()).await.is_ok()
+    }
+}
+
+#[tokio::test]
+async fn rule_a_a_deletion_carries_uid_and_version() {
+    let bench = Bench::new();
+    bench.perform(&bench.deletion()).await.expect("done");
+    let asked = bench.server.take_asked();
+    let [(method, path, body)] = &asked[..] else { panic!("one request: {asked:?}") };
+    assert_eq!((method, path.as_str()), (&Method::DELETE, "/api/v1/namespaces/ns/pods/a-0"));
+    assert_eq!(body["preconditions"], json!({ "uid": "uid-a-0", "resourceVersion": "4" }));
+}
+
+#[tokio::test]
+async fn rule_a_a_promotion_carries_uid_and_version_and_an_annotation_the_uid() {
+    let bench = Bench::new();
+    let promotion = Action::promote(&bench.member().set, "rev-2", "m");
+    bench.perform(&[Batch { actions: vec![promotion] }]).await.expect("done");
+    bench.store.upsert(Resource::StatefulSets, &set(5));
+    bench.perform(&bench.annotation()).await.expect("done");
+    let asked = bench.server.take_asked();
+    assert_eq!(asked[0].1, "/apis/apps/v1/namespaces/ns/statefulsets/a/status");
+    assert_eq!(asked[0].2["metadata"], json!({ "uid": "uid-a", "resourceVersion": "3" }));
+    assert_eq!(asked[1].1, "/apis/apps/v1/namespaces/ns/statefulsets/a");
+    assert_eq!(asked[1].2["metadata"], json!({ "uid": "uid-a", "annotations": { "k": "v" } }));
+}
+
+#[tokio::test]
+async fn rule_b_nobody_plans_before_the_view_shows_our_deletion() {
+    let bench = Bench::new();
+    bench.perform(&bench.deletion()).await.expect("done");
+    assert!(!bench.may_plan().await, "the view still shows the pod untouched");
+    bench.store.upsert(Resource::Pods, &pod(5, "uid-a-0", true));
+    assert!(bench.may_plan().await, "it is terminating");
+}
+
+#[tokio::test]
+async fn rule_b_a_successor_of_the_same_name_shows_our_deletion_too() {
+    let bench = Bench::new();
+    bench.perform(&bench.deletion()).await.expect("done");
+    bench.store.upsert(Resource::Pods, &pod(9, "uid-a-0-new", false));
+    assert!(bench.may_plan().await);
+}
+
+#[tokio::test]
+async fn rule_b_holds_for_what_we_write_on_sets() {
+    let bench = Bench::new();
+    bench.perform(&bench.annotation()).await.expect("done");
+    assert!(!bench.may_plan().await, "the server said version 5, the view has 3");
+    bench.store.upsert(Resource::StatefulSets, &set(5));
+    assert!(bench.may_plan().await);
+}
+
+#[tokio::test]
+async fn rule_c_nothing_is_planned_before_the_view_is_consistent_in_this_term() {
+    let bench = Bench::new();
+    bench.consistent.send_replace(None);
+    assert_eq!(bench.perform(&bench.deletion()).await, Err(Halt::Closed));
+    assert!(bench.server.take_asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_term_that_ends_between_two_writes_stops_the_second() {
+    let bench = Bench::new();
+    let mut lane = bench.executor.enter(&Bench::domain()).await.expect("open");
+    bench.consistent.send_replace(None);
+    assert_eq!(lane.perform(&bench.deletion()).await, Err(Halt::Closed));
+    assert!(bench.server.take_asked().is_empty());
+}
+
+#[tokio::test]
+async fn rule_d_a_lost_answer_is_read_back_before_the_next_plan() {
+    let bench = Bench::new();
+    bench.server.answer(Answer::Lost);
+    let halt = bench.perform(&bench.deletion()).await.expect_err("no answer");
+    assert!(matches!(halt, Halt::Failed(ApiError::Unanswered(_))), "{halt:?}");
+    bench.server.take_asked();
+
+    assert!(!bench.may_plan().await, "the server has version 5, the view 4");
+    let asked = bench.server.take_asked();
+    assert_eq!((&asked[0].0, asked[0].1.as_str()), (&Method::GET, "/api/v1/namespaces/ns/pods/a-0"));
+    bench.store.upsert(Resource::Pods, &pod(5, "uid-a-0", true));
+    assert!(bench.may_plan().await);
+    assert!(bench.server.take_asked().is_empty(), "read once");
+}
+
+#[tokio::test]
+async fn rule_d_while_it_cannot_be_read_nothing_is_planned() {
+    let bench = Bench::new();
+    bench.server.answer(Answer::Lost);
+    bench.perform(&bench.deletion()).await.expect_err("no answer");
+    for _ in 0..3 {
+        bench.server.answer(Answer::Status(503));
+        assert!(!bench.may_plan().await);
+    }
+    bench.server.answer(Answer::Status(404));
+    assert!(!bench.may_plan().await, "it is gone, and the view must show that first");
+    bench.store.remove(Resource::Pods, &pod(6, "uid-a-0", true));
+    assert!(bench.may_plan().await);
+}
+
+#[tokio::test]
+async fn a_failed_precondition_waits_for_the_view_to_change_and_is_not_repeated() {
+    for code in [409, 404] {
+        let bench = Bench::new();
+        bench.server.answer(Answer::Status(code));
+        let halt = bench.perform(&bench.deletion()).await.expect_err("precondition");
+        assert!(matches!(halt, Halt::NotSeenYet { .. }), "{halt:?}");
+        assert!(!bench.may_plan().await, "the same plan would fail the same way");
+        assert_eq!(bench.server.take_asked().len(), 1);
+        bench.store.upsert(Resource::Pods, &pod(6, "uid-a-0-new", false));
+        assert!(bench.may_plan().await);
+    }
+}
+
+#[tokio::test]
+async fn a_throttled_write_did_nothing_and_says_when_to_come_back() {
+    let bench = Bench::new();
+    bench.server.answer(Answer::Throttle { seconds: 7 });
+    let halt = bench.perform(&bench.deletion()).await.expect_err("throttled");
+    assert_eq!(halt, Halt::Throttled { retry_after: Duration::from_secs(7) });
+    assert!(bench.may_plan().await);
+}
+
+#[tokio::test]
+async fn after_a_failed_batch_no_further_batch_starts() {
+    let bench = Bench::new();
+    bench.server.answer(Answer::Status(403));
+    let batches = [bench.deletion(), bench.annotation()].concat();
+    let halt = bench.perform(&batches).await.expect_err("forbidden");
+    assert!(matches!(halt, Halt::Failed(ApiError::Forbidden(_))), "{halt:?}");
+    assert_eq!(bench.server.take_asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_lane_is_for_one_at_a_time_and_lanes_do_not_wait_for_each_other() {
+    let bench = Bench::new();
+    let held = bench.executor.enter(&Bench::domain()).await.expect("open");
+    let other = Domain { namespace: "ns".into(), group: "h".into() };
+    bench.executor.enter(&other).await.map(|_| ()).expect("another domain");
+    let domain = Bench::domain();
+    let mut second = std::pin::pin!(bench.executor.enter(&domain));
+    assert!(futures::poll!(&mut second).is_pending());
+    drop(held);
+    assert!(second.await.is_ok());
+}

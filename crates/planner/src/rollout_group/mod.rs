@@ -87,9 +87,10 @@ pub fn plan(world: &World, now: Timestamp) -> Plan {
         Turn::Skipped(_) => Vec::new(),
         _ => zones.iter().filter_map(Zone::promotion).collect(),
     };
-    // Deletions first: they are the rollout, all else is telling about it.
-    let telling = promotions.into_iter().chain(reports.iter().filter_map(Report::write)).collect();
-    let batches = [deletions, telling].into_iter().filter(|actions: &Vec<_>| !actions.is_empty());
+    let telling = reports.iter().filter_map(Report::write).collect();
+    // Deletions first: they are the rollout, all else is telling about it. A promotion insists on the set's
+    // version, so it must not be under way together with the annotation of the same set.
+    let batches = [deletions, promotions, telling].into_iter().filter(|actions: &Vec<_>| !actions.is_empty());
     Plan { batches: batches.map(|actions| Batch { actions }).collect(), reports, wake_at }
 }
 

@@ -126,16 +126,23 @@ impl Report {
     ) -> Self {
         let set = &zone.member.set;
         let reason = reason(zone, zones, turn);
-        let written = set.steering.rollout_status.as_deref().and_then(RolloutStatus::parse);
-        let same = written.as_ref().filter(|written| {
+        let same = zone.told.as_ref().filter(|written| {
             written.group == *world.group
                 && written.state == reason.kind()
                 && written.subject.as_deref() == reason.subject()
         });
-        let since = same.map_or(now, |same| same.since);
-        let transition = match (&reason, same, &written) {
+        let unobserved_since = || world.unobserved_since.get(&set.uid).copied();
+        let since = match (&reason, same) {
+            (_, Some(same)) => same.since,
+            (Reason::NotObserved { .. }, None) => unobserved_since().unwrap_or(now),
+            // Whole seconds, as Kubernetes writes times: this one is for people.
+            _ => Timestamp::from_second(now.as_second()).unwrap_or(now),
+        };
+        let observed_soon =
+            || since.saturating_add(OBSERVATION_GRACE).is_ok_and(|grace_ends| now < grace_ends);
+        let transition = match (&reason, same, &zone.told) {
             (_, Some(_), _) => Transition::None,
-            (Reason::NotObserved { .. }, ..) if observed_soon(world, set, now) => Transition::Unsettled,
+            (Reason::NotObserved { .. }, ..) if observed_soon() => Transition::Unsettled,
             (Reason::UpToDate { .. }, None, None) => Transition::FirstSight,
             _ => Transition::Changed,
         };
@@ -166,11 +173,6 @@ impl Report {
         let value = serde_json::to_string(&self.status).ok().filter(|_| due)?;
         Some(Action::annotate(&self.set, keys::ROLLOUT_STATUS, Some(&value), keys::MANAGER_ROLLOUT_GROUP))
     }
-}
-
-fn observed_soon(world: &World, set: &SetRow, now: Timestamp) -> bool {
-    let since = world.unobserved_since.get(&set.uid).copied().unwrap_or(now);
-    since.saturating_add(OBSERVATION_GRACE).is_ok_and(|grace_ends| now < grace_ends)
 }
 
 fn reason(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn) -> Reason {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use sts_plus_api::keys;
+use sts_plus_api::rollout_status::RolloutStatus;
 
 use crate::amount::{Amount, DEFAULT_MAX_UNAVAILABLE};
 use crate::health::{Health, Member, Why};
@@ -31,6 +32,8 @@ pub struct Zone<'w> {
     pub bad_max_unavailable: Option<&'w str>,
     /// Whether the user has paused it.
     pub paused: bool,
+    /// The state that is written on the set, if one is and can be read.
+    pub told: Option<RolloutStatus>,
 }
 
 /// How far a set is in the eyes of the group.
@@ -65,6 +68,7 @@ impl<'w> Zone<'w> {
             max_unavailable: amount.map_or(DEFAULT_MAX_UNAVAILABLE, |amount| amount.of(set.replicas)),
             bad_max_unavailable: written.filter(|_| amount.is_none()),
             paused: set.steering.paused.as_deref() == Some("true"),
+            told: set.steering.rollout_status.as_deref().and_then(RolloutStatus::parse),
         }
     }
 
@@ -117,13 +121,20 @@ impl<'w> Zone<'w> {
 
     /// Why a pod of the set is down, if it is.
     pub fn why_down(&self, pod: &PodRow) -> Option<&Why> {
-        self.health.down.iter().find(|down| down.pod == pod.name).map(|down| &down.why)
+        self.health.why_down(&pod.name)
     }
 
     /// Whether the set's rollout has begun and is not over: pods are outdated, or the last ones have been
     /// replaced and are not Ready yet.
     pub fn unfinished(&self) -> bool {
-        !self.outdated.is_empty() || (self.promotable().is_some() && !self.health.all_ready())
+        let begun = || self.promotable().is_some() || self.told_rolling();
+        !self.outdated.is_empty() || (!self.health.all_ready() && begun())
+    }
+
+    /// Whether the set says that it rolls. A rollback midway needs it: the status never called another
+    /// revision current than the one that is the target again.
+    fn told_rolling(&self) -> bool {
+        self.told.as_ref().is_some_and(|told| Reason::ROLLING_KINDS.contains(&&*told.state))
     }
 
     /// The target, where the status still calls another revision current.
@@ -131,9 +142,11 @@ impl<'w> Zone<'w> {
         self.target.filter(|target| self.member.set.current_revision.as_deref() != Some(target))
     }
 
-    /// Once every pod is of the target revision and Ready, the status should say so.
+    /// Once every pod is of the target revision and Ready, the status should say so. The set's controller is about
+    /// to count the last pod at that moment, and goes first: both insist on the version they have read.
     pub(crate) fn promotion(&self) -> Option<Action> {
-        let revision = self.promotable().filter(|_| self.stage() == Stage::Done)?;
+        let due = self.stage() == Stage::Done && self.member.set.counted;
+        let revision = self.promotable().filter(|_| due)?;
         Some(Action::promote(&self.member.set, revision, keys::MANAGER_ROLLOUT_GROUP))
     }
 }

@@ -90,7 +90,7 @@ impl Cache {
     }
 
     /// The rows.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 

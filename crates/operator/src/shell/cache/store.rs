@@ -48,7 +48,7 @@ pub struct Store {
 
 /// What an event did.
 #[derive(Debug, Default)]
-pub(super) struct Applied {
+pub(in crate::shell) struct Applied {
     pub(super) name: Option<Name>,
     /// The version of the object, where it could be read.
     pub(super) version: Option<Box<str>>,
@@ -141,7 +141,7 @@ impl Store {
     }
 
     /// Takes in an object that exists.
-    pub(super) fn upsert(&self, resource: Resource, json: &str) -> Applied {
+    pub(in crate::shell) fn upsert(&self, resource: Resource, json: &str) -> Applied {
         let mut rows = self.rows();
         match resource {
             Resource::StatefulSets => rows.upsert_set(json),
@@ -150,7 +150,7 @@ impl Store {
     }
 
     /// Takes in an object that is gone.
-    pub(super) fn remove(&self, resource: Resource, json: &str) -> Applied {
+    pub(in crate::shell) fn remove(&self, resource: Resource, json: &str) -> Applied {
         let mut rows = self.rows();
         let (name, version) = match resource {
             Resource::StatefulSets => named(wire::set(json, &mut rows.interner)),

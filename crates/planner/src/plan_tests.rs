@@ -1,0 +1,72 @@
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{Action, Kind, Object, Precondition, Verb};
+use crate::disruption::{Gatekeeper, Guarded};
+use crate::example;
+use crate::health::Health;
+use crate::pod::PodRow;
+use crate::set::SetRow;
+
+fn set() -> SetRow {
+    SetRow { resource_version: "41".into(), ..example::set("web") }
+}
+
+fn object(kind: Kind, name: &str) -> Object {
+    Object { kind, namespace: "prod".into(), name: name.into() }
+}
+
+#[test]
+fn a_deletion_insists_on_the_very_pod_that_leave_was_given_for() {
+    let pod = Arc::new(PodRow { resource_version: "42".into(), ..example::pod(&set(), 0) });
+    let health = Health { set: "web".into(), down: Vec::new(), count: 0, changes_at: None };
+    let domain = [Guarded { health, max_unavailable: 1 }];
+    let permit = Gatekeeper::new(&domain).ask(&"web".into(), &pod).unwrap();
+    let deletion = Action::delete(&permit);
+    assert_eq!(
+        deletion,
+        Action {
+            object: object(Kind::Pod, "web-0"),
+            precondition: Precondition { uid: "uid-web-0".into(), resource_version: Some("42".into()) },
+            verb: Verb::Delete,
+        }
+    );
+    assert!(deletion.disrupts());
+}
+
+#[test]
+fn an_annotation_is_set_or_removed_on_any_version_of_the_same_set() {
+    for (value, body) in [
+        (Some("x"), json!({ "metadata": { "annotations": { "key": "x" } } })),
+        (None, json!({ "metadata": { "annotations": { "key": null } } })),
+    ] {
+        let annotate = Action::annotate(&set(), "key", value, "manager");
+        assert_eq!(
+            annotate,
+            Action {
+                object: object(Kind::StatefulSet, "web"),
+                precondition: Precondition { uid: "uid-web".into(), resource_version: None },
+                verb: Verb::Merge { body, manager: "manager" },
+            }
+        );
+        assert!(!annotate.disrupts());
+    }
+}
+
+#[test]
+fn a_promotion_insists_on_the_version_in_which_the_set_was_done() {
+    let promote = Action::promote(&set(), "web-abc", "manager");
+    assert_eq!(
+        promote,
+        Action {
+            object: object(Kind::StatefulSet, "web"),
+            precondition: Precondition { uid: "uid-web".into(), resource_version: Some("41".into()) },
+            verb: Verb::MergeStatus {
+                body: json!({ "status": { "currentRevision": "web-abc" } }),
+                manager: "manager",
+            },
+        }
+    );
+    assert!(!promote.disrupts());
+}

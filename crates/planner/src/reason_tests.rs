@@ -1,0 +1,88 @@
+use std::sync::Arc;
+
+use super::{Reason, Severity};
+
+fn one_of_each() -> [Reason; 12] {
+    let (set, revision): (Arc<str>, Arc<str>) = ("web-b".into(), "web-abc".into());
+    let down = || "web-b-1 is not Ready".to_owned();
+    [
+        Reason::UpToDate { revision: Arc::clone(&revision) },
+        Reason::Rolling { revision: Arc::clone(&revision) },
+        Reason::WaitingForTurn { set: Arc::clone(&set) },
+        Reason::OtherSetNotReady { set: Arc::clone(&set), down: down() },
+        Reason::BudgetSpent { down: down(), max_unavailable: 2 },
+        Reason::PodBroken { revision, down: down() },
+        Reason::NotReady { down: down() },
+        Reason::Paused,
+        Reason::GroupSkipped { set: Arc::clone(&set), strategy: "RollingUpdate".into() },
+        Reason::NotObserved { generation: 7 },
+        Reason::Deleting,
+        Reason::NotInDomain { set },
+    ]
+}
+
+#[test]
+fn the_list_of_kinds_is_complete_and_each_is_one_word() {
+    assert_eq!(one_of_each().map(|reason| reason.kind()), Reason::KINDS);
+    for kind in Reason::KINDS {
+        assert!(kind.chars().all(|c| c.is_ascii_alphabetic()), "{kind}");
+    }
+    for kind in Reason::ROLLING_KINDS {
+        assert!(Reason::KINDS.contains(&kind), "{kind}");
+    }
+}
+
+#[test]
+fn every_reason_has_words_and_every_wait_says_what_would_release_it() {
+    for reason in one_of_each() {
+        let message = reason.to_string();
+        assert!(!message.is_empty() && !message.contains('\n'), "{reason:?}");
+        let nothing_awaited = matches!(reason, Reason::UpToDate { .. } | Reason::Deleting);
+        match reason.release() {
+            None => assert!(nothing_awaited, "{reason:?}"),
+            Some(release) => assert!(!nothing_awaited && !release.is_empty(), "{reason:?}"),
+        }
+    }
+}
+
+#[test]
+fn words_name_what_the_reason_is_about() {
+    for reason in one_of_each() {
+        let message = reason.to_string();
+        if let Some(part) = reason.subject() {
+            assert!(message.contains(part), "{message}");
+        }
+        let (Reason::OtherSetNotReady { down, .. }
+        | Reason::BudgetSpent { down, .. }
+        | Reason::PodBroken { down, .. }
+        | Reason::NotReady { down }) = &reason
+        else {
+            continue;
+        };
+        assert!(message.contains(&**down), "{message}");
+    }
+}
+
+#[test]
+fn pods_are_not_what_a_reason_is_about() {
+    for reason in one_of_each() {
+        assert!(
+            reason.subject().is_none_or(|subject| subject == "web-b" || subject == "web-abc"),
+            "{reason:?}"
+        );
+    }
+}
+
+#[test]
+fn what_needs_a_look_is_a_warning_and_what_cannot_be_done_an_error() {
+    let loud = one_of_each().map(|reason| (reason.kind(), reason.severity()));
+    let warnings = ["OtherSetNotReady", "BudgetSpent", "PodBroken", "NotReady", "NotObserved", "NotInDomain"];
+    for (kind, severity) in loud {
+        let expected = match kind {
+            "GroupSkipped" => Severity::Error,
+            _ if warnings.contains(&kind) => Severity::Warning,
+            _ => Severity::Normal,
+        };
+        assert_eq!(severity, expected, "{kind}");
+    }
+}
