@@ -79,7 +79,8 @@ impl Observer {
                 {
                     let sights = lock(&self.sights);
                     let new = sights.get(looked_at..).unwrap_or_default();
-                    let wanted = |sight: &&Sight| sight.turn == turn && sight.namespace.starts_with(namespaces);
+                    let wanted =
+                        |sight: &&Sight| sight.turn == turn && sight.namespace.starts_with(namespaces);
                     count += new.iter().filter(wanted).count();
                     looked_at = sights.len();
                 }

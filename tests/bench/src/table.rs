@@ -15,7 +15,13 @@ pub(crate) struct Row {
 
 impl Row {
     /// A measure with a limit.
-    pub(crate) fn limited(measure: &str, ours: String, limit: &str, met: bool, peers: impl Into<String>) -> Self {
+    pub(crate) fn limited(
+        measure: &str,
+        ours: String,
+        limit: &str,
+        met: bool,
+        peers: impl Into<String>,
+    ) -> Self {
         let verdict = if met { "met" } else { "**missed**" };
         Self { measure: measure.to_owned(), ours, goal: format!("{limit}: {verdict}"), peers: peers.into() }
     }

@@ -2,7 +2,8 @@ use super::*;
 
 #[test]
 fn only_the_text_between_the_markers_changes() {
-    let page = "# Title\n<!-- measured: a -->\nold\n<!-- end -->\nmore\n<!-- measured: b -->\nkept\n<!-- end -->\n";
+    let page =
+        "# Title\n<!-- measured: a -->\nold\n<!-- end -->\nmore\n<!-- measured: b -->\nkept\n<!-- end -->\n";
     let changed = replace(page, "a", "new\n").unwrap();
     assert_eq!(
         changed,

@@ -121,7 +121,10 @@ pub(crate) fn pod_times(sights: &[Sight]) -> Vec<PodTime> {
         if let (Some(gone), Some(created), Some(ready)) =
             (next(Turn::Gone), next(Turn::Created), next(Turn::Ready))
         {
-            times.push(PodTime { terminate: gone - leaving.at, rise: ready - created });
+            times.push(PodTime {
+                terminate: gone.saturating_sub(leaving.at),
+                rise: ready.saturating_sub(created),
+            });
         }
     }
     times

@@ -136,7 +136,11 @@ pub(crate) async fn create_all(client: &Client, groups: &[Group]) -> Result<()> 
     let sets = groups.iter().flat_map(|group| group.sets().map(move |name| (group, name)));
     let created = sets.map(|(group, name)| async move {
         let set: StatefulSet = serde_json::from_value(group.set(&name))?;
-        group.api(client).create(&PostParams::default(), &set).await.with_context(|| format!("create set {name}"))?;
+        group
+            .api(client)
+            .create(&PostParams::default(), &set)
+            .await
+            .with_context(|| format!("create set {name}"))?;
         Ok(())
     });
     futures::stream::iter(created).buffer_unordered(PARALLEL_CREATES).try_collect().await
@@ -144,8 +148,9 @@ pub(crate) async fn create_all(client: &Client, groups: &[Group]) -> Result<()> 
 
 /// A pod of the size that pods of databases and metric stores have.
 pub(crate) fn pod_spec() -> Value {
-    let environment: Vec<_> =
-        (0..6).map(|index| json!({ "name": format!("SETTING_{index}"), "value": format!("value-{index}") })).collect();
+    let environment: Vec<_> = (0..6)
+        .map(|index| json!({ "name": format!("SETTING_{index}"), "value": format!("value-{index}") }))
+        .collect();
     let probe = |path: &str| json!({ "httpGet": { "path": path, "port": "http" }, "periodSeconds": 10, "timeoutSeconds": 3 });
     json!({
         "terminationGracePeriodSeconds": 30,

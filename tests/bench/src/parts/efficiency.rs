@@ -47,7 +47,7 @@ pub(crate) async fn measure(bed: &mut Bed, binary: &Path) -> Result<Section> {
     let began = when(sights.iter().find(|sight| sight.turn == Turn::Leaving))?;
     let ended = when(sights.iter().rfind(|sight| sight.turn == Turn::Ready))?;
     let times = pod_times(&sights);
-    let (least, measured) = (floor(&times, write), ended - began);
+    let (least, measured) = (floor(&times, write), ended.saturating_sub(began));
     let share = efficiency(least, measured);
     let gaps = ready_to_deletion(&sights);
     let rows = vec![

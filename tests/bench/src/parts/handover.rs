@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use sts_plus_harness::Identity;
 use sts_plus_harness::process::Signal;
 use sts_plus_harness::wait::{NotYet, try_until};
 
@@ -74,7 +73,10 @@ pub(crate) async fn measure(bed: &mut Bed, size: Size, binary: &Path) -> Result<
                 first.ok_or_else(|| NotYet::saw("no write"))
             });
             gaps.push(elapsed(sent, first.await?.timestamp));
-            say!("(d) {name} {trial} of {trials} in {pods}: first write of the other after {:?}", gaps.last());
+            say!(
+                "(d) {name} {trial} of {trials} in {pods}: first write of the other after {:?}",
+                gaps.last()
+            );
             bed.observer.until(mark, FIELD, Turn::Ready, group.pods(), ROLLOUT_DEADLINE).await?;
             leader = standby;
             standby = Operator::start(bed, binary, &ended)?;

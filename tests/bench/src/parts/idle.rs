@@ -35,7 +35,7 @@ pub(crate) async fn measure(bed: &mut Bed, binary: &Path) -> Result<Section> {
     window(WINDOW).await;
     let ended = Timestamp::now();
     let minutes = WINDOW.as_secs_f64() / 60.0;
-    let cpu = (cpu(&replicas)? - cpu_before).div_f64(minutes) / 2;
+    let cpu = cpu(&replicas)?.saturating_sub(cpu_before).div_f64(minutes) / 2;
     let mut requests = Vec::new();
     for replica in &replicas {
         let entries = bed.plane.settled_requests(&replica.identity).await?;

@@ -38,7 +38,7 @@ pub(crate) async fn measure(bed: &mut Bed, binary: &Path) -> Result<Section> {
     let calls = counted(bed.plane.settled_requests(&identity).await?);
     let calls: Vec<_> = calls.iter().skip(calls_before).collect();
     let pods = number(ROUNDS * group.pods());
-    let cpu = (operator.cpu()? - cpu_before).div_f64(pods);
+    let cpu = operator.cpu()?.saturating_sub(cpu_before).div_f64(pods);
     let calls_per_pod = number(calls.len()) / pods;
     let memory = operator.memory()?;
     drop(operator);
@@ -104,7 +104,8 @@ async fn roll(bed: &mut Bed, group: &Group, round: &str) -> Result<Vec<Duration>
 async fn statefulset_controller(bed: &mut Bed) -> Result<(Vec<Duration>, f64)> {
     let group = group("plain", 1, RolledBy::ItsController);
     bed.create(&group).await?;
-    let calls = |bed: &Bed| Ok::<_, anyhow::Error>(counted(bed.plane.requests_of(STATEFULSET_CONTROLLER)?).len());
+    let calls =
+        |bed: &Bed| Ok::<_, anyhow::Error>(counted(bed.plane.requests_of(STATEFULSET_CONTROLLER)?).len());
     let before = calls(bed)?;
     say!("(b) for comparison, the StatefulSet controller rolls {} pods of 50 ms", group.pods());
     let gaps = roll(bed, &group, "1").await?;

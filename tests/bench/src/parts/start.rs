@@ -14,7 +14,6 @@ use crate::bed::Bed;
 use crate::operator::{Operator, elapsed, is_write};
 use crate::stats::percentile;
 use crate::table::{Row, Section, mebibytes, seconds};
-use crate::workload::Group;
 use crate::{proc, say, window};
 
 const STARTS: usize = 5;
@@ -43,7 +42,11 @@ pub(crate) async fn measure(bed: &mut Bed, binary: &Path) -> Result<Section> {
         used.push(operator.cpu()?);
         let first = first_write(bed, &identity, operator.executed).await?;
         written.push(elapsed(operator.executed, first.timestamp));
-        say!("(a) start {start} of {STARTS}: synced after {:?}, first write after {:?}", synced.last(), written.last());
+        say!(
+            "(a) start {start} of {STARTS}: synced after {:?}, first write after {:?}",
+            synced.last(),
+            written.last()
+        );
         operator.end(Signal::TERM).await?;
     }
     let mut operator = Operator::start(bed, binary, &identity)?;
@@ -55,7 +58,9 @@ pub(crate) async fn measure(bed: &mut Bed, binary: &Path) -> Result<Section> {
     drop(operator);
 
     let worst = resident.iter().max().copied().unwrap_or_default();
-    let spread = |times: &[Duration]| format!("{} (worst {})", seconds(percentile(times, 50)), seconds(percentile(times, 100)));
+    let spread = |times: &[Duration]| {
+        format!("{} (worst {})", seconds(percentile(times, 50)), seconds(percentile(times, 100)))
+    };
     let rows = vec![
         Row::limited(
             "start to synced caches, median of five",
@@ -86,7 +91,13 @@ pub(crate) async fn measure(bed: &mut Bed, binary: &Path) -> Result<Section> {
                 mebibytes(beside.resident)
             ),
         ),
-        Row::limited("the same, 30 s later", mebibytes(later.resident), "at most 40 MiB", later.resident <= MEMORY_GOAL, ""),
+        Row::limited(
+            "the same, 30 s later",
+            mebibytes(later.resident),
+            "at most 40 MiB",
+            later.resident <= MEMORY_GOAL,
+            "",
+        ),
         Row::limited(
             "peak resident memory",
             mebibytes(later.peak),
