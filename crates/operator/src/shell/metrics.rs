@@ -199,3 +199,7 @@ impl Metrics {
         page
     }
 }
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+mod tests;

@@ -81,6 +81,7 @@ impl Planner {
             template_labels: (*labels).clone(),
             current_revision: Some(REVISIONS[0].into()),
             update_revision: Some(REVISIONS[usize::from(target)].into()),
+            counted: true,
         };
         let rows =
             pods.iter().enumerate().filter(|(_, pod)| pod.health != Health::Gone).map(|(ordinal, pod)| {

@@ -302,3 +302,7 @@ async fn changed(wanted: &mut watch::Receiver<u64>) {
         std::future::pending::<()>().await;
     }
 }
+
+#[cfg(test)]
+#[path = "list_watch_tests.rs"]
+mod tests;

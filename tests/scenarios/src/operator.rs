@@ -1,0 +1,46 @@
+//! The operator under test, in this process.
+
+use kube::Client;
+use sts_plus_operator::operator::{Settings, run};
+use sts_plus_operator::shell::cache::Scope;
+use sts_plus_operator::shell::metrics::Metrics;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// A running operator. Dropping it is a crash: all of its tasks end where they are.
+#[derive(Debug)]
+pub struct Operator {
+    work: JoinSet<()>,
+    stop: watch::Sender<bool>,
+    metrics: Metrics,
+}
+
+impl Operator {
+    /// Starts one without leader election.
+    pub fn start(client: Client, scope: Scope, instance: &str) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let metrics = Metrics::new();
+        let settings = Settings { scope, lease: None, listener: None, instance: instance.to_owned() };
+        let mut work = JoinSet::new();
+        work.spawn(run(client, settings, metrics.clone(), stopped));
+        Self { work, stop, metrics }
+    }
+
+    /// Its metrics page.
+    pub fn metrics(&self) -> String {
+        self.metrics.encode()
+    }
+
+    /// Ends it without warning, and waits until nothing of it runs.
+    pub async fn crash(mut self) {
+        self.work.shutdown().await;
+    }
+
+    /// Asks it to stop, as SIGTERM does, and waits until it has.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        while let Some(ended) = self.work.join_next().await {
+            ended.unwrap();
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The trait over a real control plane, with hollow nodes instead of machines.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::Client;
+use sts_plus_cluster::nodes::{Config, Delay, HollowNodes, Node, Running};
+use sts_plus_harness::control_plane::{ControlPlaneError, HOLLOW_NODE_CONTROLLERS};
+use sts_plus_harness::{Assets, AuditEntry, ControlPlane, Identity, Options, Scope};
+
+use crate::cluster::{Account, Answer, Cluster, ClusterError, Request};
+
+/// How long each step of a pod's life takes where the scenario says nothing: long enough to be a step.
+const STEP: Duration = Duration::from_millis(5);
+
+/// Lets a quota refuse pods, as one does in production.
+const QUOTAS: &str = "resourcequota-controller";
+
+/// etcd, kube-apiserver and kube-controller-manager, and hollow nodes in three zones.
+pub struct RealCluster {
+    // Nodes stop before what they talk to.
+    _nodes: Running,
+    control_plane: ControlPlane,
+    identities: Mutex<Vec<Identity>>,
+}
+
+impl RealCluster {
+    /// Starts one; `streaming_lists` as servers from 1.34 on have them.
+    pub async fn start(assets: &Assets, streaming_lists: bool) -> Result<Self, ControlPlaneError> {
+        let options = Options {
+            streaming_lists,
+            controllers: HOLLOW_NODE_CONTROLLERS.iter().chain(&[QUOTAS]).map(|&name| name.into()).collect(),
+            // Its own limiter would make every scenario wait for it: it allows 20 requests a second by default.
+            controller_manager_flags: ["--kube-api-qps=2000", "--kube-api-burst=4000"]
+                .map(str::to_owned)
+                .to_vec(),
+            ..Options::default()
+        };
+        let control_plane = ControlPlane::start(assets, options).await?;
+        let config = Config {
+            nodes: ["a", "b", "c"].map(|zone| Node::new(format!("node-{zone}"), zone)).to_vec(),
+            start_delay: Delay::fixed(STEP),
+            ready_delay: Delay::fixed(STEP),
+            stop_delay: Delay::fixed(STEP),
+            ..Config::default()
+        };
+        let nodes = HollowNodes::new(control_plane.admin(), config).start();
+        Ok(Self { _nodes: nodes, control_plane, identities: Mutex::default() })
+    }
+
+    fn identity(&self, account: &Account) -> Result<Identity, ClusterError> {
+        let identities = self.identities.lock().unwrap();
+        let known = identities.iter().find(|identity| identity.user() == account.user);
+        known.cloned().ok_or_else(|| ClusterError(format!("{} is not ours", account.user).into()))
+    }
+}
+
+impl Cluster for RealCluster {
+    fn user(&self) -> Client {
+        self.control_plane.admin()
+    }
+
+    fn make_namespace<'a>(&'a self, name: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move { self.control_plane.create_namespace(name).await.map_err(failed) })
+    }
+
+    fn newcomer(&self, name: &str) -> Result<Account, ClusterError> {
+        let identity = self.control_plane.identity(name).map_err(failed)?;
+        let client = self.control_plane.client(&identity).map_err(failed)?;
+        let account = Account { user: identity.user().to_owned(), client };
+        self.identities.lock().unwrap().push(identity);
+        Ok(account)
+    }
+
+    fn grant<'a>(
+        &'a self,
+        account: &'a Account,
+        namespace: Option<&'a str>,
+        rules: Vec<PolicyRule>,
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let identity = self.identity(account)?;
+            let scope = namespace.map_or(Scope::Cluster, Scope::Namespace);
+            self.control_plane.grant(&identity, scope, rules).await.map_err(failed)
+        })
+    }
+
+    fn requests(&self, account: &Account) -> Result<Vec<Request>, ClusterError> {
+        let requests = self.control_plane.requests_of(&account.user).map_err(failed)?;
+        Ok(requests.into_iter().map(request).collect())
+    }
+
+    fn settled_requests<'a>(&'a self, account: &'a Account) -> Answer<'a, Vec<Request>> {
+        Box::pin(async move {
+            let identity = self.identity(account)?;
+            let requests = self.control_plane.settled_requests(&identity).await.map_err(failed)?;
+            Ok(requests.into_iter().map(request).collect())
+        })
+    }
+
+    fn kubeconfig(&self, account: &Account) -> Result<PathBuf, ClusterError> {
+        self.control_plane.kubeconfig_for(&self.identity(account)?).map_err(failed)
+    }
+
+    fn stop_api_server(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            self.control_plane.stop_api_server().await;
+            Ok(())
+        })
+    }
+
+    fn start_api_server(&self) -> Answer<'_, ()> {
+        Box::pin(async move { self.control_plane.start_api_server().await.map_err(failed) })
+    }
+}
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> ClusterError {
+    ClusterError(Box::new(error))
+}
+
+fn request(entry: AuditEntry) -> Request {
+    let resource = match entry.subresource.as_str() {
+        "" => entry.resource,
+        subresource => format!("{}/{subresource}", entry.resource),
+    };
+    Request {
+        verb: entry.verb,
+        resource,
+        namespace: entry.namespace,
+        name: entry.name,
+        code: entry.code,
+        at: entry.timestamp,
+    }
+}

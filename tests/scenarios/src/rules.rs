@@ -1,0 +1,23 @@
+//! The permissions that the chart ships, and so the only ones that an operator has here.
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+const TEMPLATE: &str = include_str!("../../../charts/sts-plus/templates/_rules.tpl");
+
+/// What the operator may do in each namespace it works in.
+pub fn work() -> Vec<PolicyRule> {
+    defined("sts-plus.rules.work")
+}
+
+/// What the operator may do in the namespace it lives in.
+pub fn home() -> Vec<PolicyRule> {
+    defined("sts-plus.rules.home")
+}
+
+/// The lists are plain YAML between two lines of the template language.
+fn defined(name: &str) -> Vec<PolicyRule> {
+    let begin = format!("{{{{- define \"{name}\" -}}}}");
+    let (_, rest) = TEMPLATE.split_once(&begin).expect("the chart defines the list");
+    let (list, _) = rest.split_once("{{- end -}}").expect("the definition ends");
+    serde_saphyr::from_str(list).expect("a list of rules")
+}

@@ -1,0 +1,58 @@
+//! All scenarios, by topic. A name is a sentence; where the catalogue of rollout groups has an id for it, the name
+//! begins with it.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use crate::cluster::Cluster;
+use crate::scene::Scene;
+
+mod rollout;
+
+/// One story.
+#[derive(Clone, Copy)]
+pub struct Scenario {
+    /// What it shows.
+    pub name: &'static str,
+    /// Where it plays.
+    pub stage: Stage,
+    /// Plays it; a panic is a failure.
+    pub play: fn(Arc<dyn Cluster>, &'static str) -> BoxFuture<'static, ()>,
+}
+
+/// Where a scenario plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// On a cluster with other scenarios.
+    Shared,
+    /// On a cluster of its own, because it shakes it, or looks at all of it.
+    Own {
+        /// Whether that cluster streams lists.
+        streaming_lists: bool,
+    },
+}
+
+/// Scenarios from functions of the same name that take a scene.
+macro_rules! scenarios {
+    ($stage:expr; $($name:ident),* $(,)?) => {
+        vec![$(crate::scenarios::Scenario {
+            name: stringify!($name),
+            stage: $stage,
+            play: |cluster, name| Box::pin(crate::scenarios::play(cluster, name, $name)),
+        }),*]
+    };
+}
+use scenarios;
+
+async fn play<F>(cluster: Arc<dyn Cluster>, name: &'static str, scenario: F)
+where
+    F: AsyncFnOnce(Scene),
+{
+    scenario(Scene::new(&cluster, name).await).await;
+}
+
+/// Every scenario, the long ones first, so that none is left alone at the end.
+pub fn all() -> Vec<Scenario> {
+    [rollout::all()].concat()
+}
