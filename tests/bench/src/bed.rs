@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use kube::Client;
+use kube::api::ListParams;
+use kube::core::{ObjectList, PartialObjectMeta};
+use kube::{Api, Client};
 use sts_plus_cluster::nodes::{Config, HollowNodes, Node, Running};
-use sts_plus_harness::wait::try_until_stable;
+use sts_plus_harness::wait::{NotYet, try_until, try_until_stable};
 use sts_plus_harness::{Assets, ControlPlane, Identity, Options, Scope};
 
 use crate::observer::Observer;
@@ -78,40 +81,12 @@ impl Bed {
         let nodes = (0..ZONES).map(|zone| Node::new(format!("node-{zone}"), format!("zone-{zone}")));
         let config = Config { namespaces, nodes: nodes.collect(), seed: SEED, ..Config::default() };
         let nodes = HollowNodes::new(plane.admin(), config).start();
-        let observer = Observer::start(plane.admin()).await?;
-        let mut bed = Self { observer, _nodes: nodes, plane };
         if size == Size::Full {
-            bed.fill().await?;
+            fill(&plane).await?;
         }
-        Ok(bed)
-    }
-
-    async fn fill(&mut self) -> Result<()> {
-        let pods = FULL_SETS * FULL_REPLICAS;
-        say!("filling it with {pods} pods in {FULL_SETS} sets");
-        let groups: Vec<_> = (0..FULL_SETS.div_ceil(ZONES))
-            .map(|index| Group {
-                namespace: full_namespace(index % FULL_NAMESPACES),
-                name: format!("store-{index}"),
-                zones: ZONES.min(FULL_SETS - index * ZONES),
-                replicas: FULL_REPLICAS,
-                delays: Delays::NONE,
-                rolled_by: RolledBy::Us,
-            })
-            .collect();
-        let mark = self.observer.mark();
-        workload::create_all(&self.client(), &groups).await?;
-        for share in 1..=10 {
-            let ready = pods * share / 10;
-            self.observer.until(mark, FULL_PREFIX, Turn::Ready, ready, FILL_DEADLINE).await?;
-            say!("{ready} pods are Ready");
-        }
-        let what = "the StatefulSet controller to be done";
-        try_until_stable(FILL_DEADLINE, QUIET, what, || async {
-            Ok(self.plane.requests_of(STATEFULSET_CONTROLLER)?.len())
-        })
-        .await?;
-        Ok(())
+        // Only now: a watch that falls behind while the cluster fills would be closed by the server.
+        let observer = Observer::start(plane.admin()).await?;
+        Ok(Self { observer, _nodes: nodes, plane })
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -160,6 +135,45 @@ impl Bed {
     pub(crate) fn folder(&self) -> &Path {
         self.plane.folder()
     }
+}
+
+/// Fills a cluster through the StatefulSet controller and the hollow nodes, as any other cluster is filled.
+async fn fill(plane: &ControlPlane) -> Result<()> {
+    let pods = FULL_SETS * FULL_REPLICAS;
+    say!("filling it with {pods} pods in {FULL_SETS} sets");
+    let groups: Vec<_> = (0..FULL_SETS.div_ceil(ZONES))
+        .map(|index| Group {
+            namespace: full_namespace(index % FULL_NAMESPACES),
+            name: format!("store-{index}"),
+            zones: ZONES.min(FULL_SETS - index * ZONES),
+            replicas: FULL_REPLICAS,
+            delays: Delays::NONE,
+            rolled_by: RolledBy::Us,
+        })
+        .collect();
+    workload::create_all(&plane.admin(), &groups).await?;
+    for share in 1..=4 {
+        let wanted = pods * share / 4;
+        try_until(FILL_DEADLINE, format!("{wanted} pods"), || async {
+            let request = http::Request::get("/api/v1/pods?limit=1").body(Vec::new())?;
+            let listed: ObjectList<PartialObjectMeta> = plane.admin().request(request).await?;
+            let others = listed.metadata.remaining_item_count.unwrap_or_default();
+            let there = listed.items.len() + usize::try_from(others)?;
+            if there >= wanted { Ok(()) } else { Err(NotYet::saw(there)) }
+        })
+        .await?;
+        say!("{wanted} pods are there");
+    }
+    let what = "the StatefulSet controller to be done";
+    try_until_stable(FILL_DEADLINE, QUIET, what, || async {
+        Ok(plane.requests_of(STATEFULSET_CONTROLLER)?.len())
+    })
+    .await?;
+    let sets = Api::<StatefulSet>::all(plane.admin()).list(&ListParams::default()).await?;
+    let ready = sets.iter().filter_map(|set| set.status.as_ref()?.ready_replicas);
+    let ready: usize = ready.map(|ready| usize::try_from(ready).unwrap_or_default()).sum();
+    ensure!(ready == pods, "only {ready} of {pods} pods are Ready");
+    Ok(())
 }
 
 fn full_namespace(index: usize) -> String {

@@ -21,6 +21,7 @@ mod timeline;
 mod workload;
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 use std::{fs, thread};
 
@@ -59,8 +60,18 @@ struct Arguments {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    let Arguments { binary, page, parts } = Arguments::parse();
+async fn main() -> ExitCode {
+    match run(Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
+    let Arguments { binary, page, parts } = arguments;
     ensure!(parts.chars().all(|part| ALL.contains(part)), "the parts are {ALL}, not {parts}");
     let load = proc::load();
     let sections = measure(&binary, &parts).await?;

@@ -63,11 +63,11 @@ impl Observer {
         sights.iter().skip(mark).filter(|sight| sight.namespace == namespace).cloned().collect()
     }
 
-    /// Waits until a turn has been seen so often since that point, in all namespaces that begin like this.
+    /// Waits until a turn has been seen so often in a namespace since that point.
     pub(crate) async fn until(
         &mut self,
         mark: usize,
-        namespaces: &str,
+        namespace: &str,
         turn: Turn,
         times: usize,
         deadline: Duration,
@@ -79,8 +79,7 @@ impl Observer {
                 {
                     let sights = lock(&self.sights);
                     let new = sights.get(looked_at..).unwrap_or_default();
-                    let wanted =
-                        |sight: &&Sight| sight.turn == turn && sight.namespace.starts_with(namespaces);
+                    let wanted = |sight: &&Sight| sight.turn == turn && sight.namespace == namespace;
                     count += new.iter().filter(wanted).count();
                     looked_at = sights.len();
                 }
@@ -88,15 +87,14 @@ impl Observer {
                     return Ok(());
                 }
                 if self.news.changed().await.is_err() {
-                    let ended = self.work.join_next().await;
-                    bail!("the observer ended: {ended:?}");
+                    return self.work.join_next().await.context("the observer has ended")??;
                 }
             }
         };
         match timeout(deadline, counted).await {
             Ok(counted) => counted,
             Err(_) => {
-                Err(anyhow!("after {deadline:?} only {count} of {times} pods in {namespaces} were {turn:?}"))
+                Err(anyhow!("after {deadline:?} only {count} of {times} pods in {namespace} were {turn:?}"))
             }
         }
     }

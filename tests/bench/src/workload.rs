@@ -8,6 +8,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use sts_plus_api::keys;
 use sts_plus_cluster::nodes::behaviour::{READY_DELAY, START_DELAY, STOP_DELAY};
 use sts_plus_harness::wait::{NotYet, try_until};
 
@@ -66,16 +67,16 @@ impl Group {
 
     fn set(&self, name: &str) -> Value {
         let labels = json!({ "name": name, "app.kubernetes.io/part-of": self.name });
-        let (group, strategy) = match self.rolled_by {
-            RolledBy::Us => (Some(&self.name), "OnDelete"),
-            RolledBy::ItsController => (None, "RollingUpdate"),
+        let (label, strategy) = match self.rolled_by {
+            RolledBy::Us => (keys::ROLLOUT_GROUP, "OnDelete"),
+            RolledBy::ItsController => ("no-group", "RollingUpdate"),
         };
         json!({
             "apiVersion": "apps/v1",
             "kind": "StatefulSet",
             "metadata": {
                 "namespace": self.namespace, "name": name,
-                "labels": { "rollout-group": group, "app.kubernetes.io/part-of": self.name },
+                "labels": { label: self.name },
             },
             "spec": {
                 "replicas": self.replicas,
