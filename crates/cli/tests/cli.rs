@@ -1,6 +1,9 @@
 //! The binary as a person meets it when something is wrong: a clear word on the screen, an exit code, no panic.
 
-#![expect(clippy::expect_used, reason = "helpers of tests, which clippy recognises only inside test functions")]
+#![expect(
+    clippy::expect_used,
+    reason = "helpers of tests, which clippy recognises only inside test functions"
+)]
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;

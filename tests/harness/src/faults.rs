@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, header::RETRY_AFTER};
 use http_body_util::BodyExt;
 use kube::{Client, client::Body};
 use tokio::sync::watch;
@@ -41,6 +41,13 @@ pub enum Fault {
     Refuse,
     /// The server acts on it, the caller gets an error instead of the answer.
     LoseAnswer,
+    /// It never reaches the server; the caller gets an answer with this status and nothing else to say.
+    Answer {
+        /// The HTTP status.
+        status: u16,
+        /// The header with the seconds after which to come back.
+        retry_after: Option<u32>,
+    },
     /// It is forwarded later.
     Delay(Duration),
     /// It never reaches the server and the caller never hears of it.
@@ -133,6 +140,13 @@ impl Faults {
         match fault {
             Fault::None => {}
             Fault::Refuse => return Err(InjectedFault::Refused.into()),
+            Fault::Answer { status, retry_after } => {
+                let mut answer = Response::builder().status(status);
+                if let Some(seconds) = retry_after {
+                    answer = answer.header(RETRY_AFTER, seconds);
+                }
+                return Ok(answer.body(Body::empty())?);
+            }
             Fault::Delay(time) => tokio::time::sleep(time).await,
             Fault::Block => self.block().await,
             Fault::LoseAnswer => {

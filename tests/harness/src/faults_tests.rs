@@ -76,6 +76,16 @@ async fn a_lost_answer_is_an_error_after_the_effect() {
     assert_eq!(arrived.load(Ordering::SeqCst), 1);
 }
 
+#[tokio::test]
+async fn an_answer_in_place_of_the_servers_has_its_status_and_header() {
+    let (server, arrived) = server();
+    let faults = Faults::new(|_| Fault::Answer { status: 429, retry_after: Some(7) });
+    let request = Request::get("/api").body(Body::empty()).unwrap();
+    let answer = faults.client(&server).send(request).await.unwrap();
+    assert_eq!((answer.status().as_u16(), &answer.headers()[RETRY_AFTER]), (429, &"7".parse().unwrap()));
+    assert_eq!(arrived.load(Ordering::SeqCst), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_delayed_request_arrives_later() {
     let (server, arrived) = server();

@@ -15,6 +15,14 @@
 //! without dropping anything, the kernel kills them. Statics are never dropped, so a binary that owns a
 //! control plane is built with `harness = false` and keeps it in `main`. The same `main` keeps the one
 //! multi-threaded runtime in which all clients are made: a client's connections die with its runtime.
+//!
+//! A [`RealNode`] adds kubelet, containerd and runc. Containers are not children of the test, so all of it
+//! runs in a [`Sandbox`] of namespaces that the kernel clears away:
+//!
+//! ```text
+//! Sandbox ──> RealNode ──> pods <── Image
+//! Assets  ──┘     └─ ControlPlane
+//! ```
 
 pub mod access;
 pub mod assets;

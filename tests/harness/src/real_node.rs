@@ -41,6 +41,8 @@ const SERVICE_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 const SERVICE_PORT: u16 = 443;
 /// Holds the namespaces of a pod and does nothing.
 const PAUSE_IMAGE: &str = "localhost/pause:1";
+/// A folder that is made wherever it is said to be; this one is in the sandbox.
+const VOLUME_PLUGINS: &str = "/run/volume-plugins";
 /// containerd's name for what kubelet sees.
 const CONTAINERD_NAMESPACE: &str = "k8s.io";
 
@@ -225,6 +227,7 @@ fn control_plane_options() -> control_plane::Options {
             "--kubelet-preferred-address-types=InternalIP".into(),
             "--enable-aggregator-routing=true".into(),
         ],
+        controller_manager_flags: vec![format!("--flex-volume-plugin-dir={VOLUME_PLUGINS}")],
         ..control_plane::Options::default()
     }
 }
@@ -274,7 +277,7 @@ async fn start_kubelet(
     fs::create_dir_all(&folder)?;
     let config = folder.join("config.json");
     let containerd = socket(&sandbox.folder().join("containerd"));
-    fs::write(&config, config::kubelet(&folder, &containerd, &sandbox.cgroup()).to_string())?;
+    fs::write(&config, config::kubelet(&containerd, &sandbox.cgroup()).to_string())?;
 
     let identity = control_plane.identity("kubelet")?;
     let everything = || Some(vec!["*".into()]);

@@ -86,8 +86,18 @@ impl Request {
         !matches!(self.verb.as_str(), "get" | "list" | "watch")
     }
 
-    /// Whether it deleted a pod.
+    /// Whether it asked for the deletion of a pod.
+    pub fn deletes_pod(&self) -> bool {
+        self.verb == "delete" && self.resource == "pods"
+    }
+
+    /// Whether it deleted a pod, as far as the server's record tells.
     pub fn deleted_pod(&self) -> bool {
-        self.wrote() && self.verb == "delete" && self.resource == "pods"
+        self.deletes_pod() && self.wrote()
+    }
+
+    /// Whether whoever asked was gone before the answer, so that the record does not tell what became of it.
+    pub fn abandoned(&self) -> bool {
+        !(200..500).contains(&self.code)
     }
 }

@@ -188,6 +188,12 @@ impl Template {
         self
     }
 
+    /// The pod of this ordinal does not become Ready until the scenario lets it, which holds the rollout there.
+    #[must_use]
+    pub fn held_at(self, ordinal: u32) -> Self {
+        self.fault("never-ready").only_ordinals(&ordinal.to_string())
+    }
+
     /// Its pods run under an account that does not exist, so that none can be created.
     #[must_use]
     pub fn impossible(mut self) -> Self {

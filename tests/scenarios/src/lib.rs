@@ -22,6 +22,7 @@
     reason = "this crate is a test, which clippy recognises by an attribute that it does not have"
 )]
 
+pub mod binary;
 pub mod cluster;
 pub mod fixture;
 pub mod observer;

@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, ObjectList, WatchEvent, WatchParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use sts_plus_harness::wait::{NotYet, try_until};
@@ -69,8 +69,8 @@ impl Observer {
                     Err(seen) => seen,
                 }
             };
-            let changed = timeout_at(deadline, changes.changed()).await;
-            assert!(changed.is_ok(), "waited {DEADLINE:?} for {what}; last seen: {seen}");
+            let news = timeout_at(deadline, changes.changed()).await;
+            assert!(news.is_ok(), "waited {DEADLINE:?} for {what}; last seen: {seen}");
         }
     }
 }
@@ -137,16 +137,15 @@ impl<K: Followed> Follower<K> {
                 Err(kube::Error::Api(status)) => status.code == GONE,
                 Err(_) => false,
             };
-            if lost {
-                self.seen
-                    .change(|view| view.note("the onlooker looks anew: a deletion may go unseen".to_owned()));
-            }
             let came_back = try_until(DEADLINE, "the API server to answer the onlooker", || async {
-                if lost {
-                    return Ok::<_, NotYet>(self.list().await?);
-                }
-                self.api.list(&ListParams::default().limit(1)).await?;
-                Ok(version.clone())
+                let list = self.api.list(&ListParams::default()).await?;
+                Ok::<_, NotYet>(if lost {
+                    let mut from = String::new();
+                    self.seen.change(|view| view.after_a_gap(|view| from = take_in(list, view)));
+                    from
+                } else {
+                    version.clone()
+                })
             });
             match came_back.await {
                 Ok(from) => version = from,
@@ -161,17 +160,9 @@ impl<K: Followed> Follower<K> {
     /// Takes in everything there is, and returns the version it is at.
     async fn list(&self) -> kube::Result<String> {
         let list = self.api.list(&ListParams::default()).await?;
-        let version = list.metadata.resource_version.clone().unwrap_or_default();
-        self.seen.change(|view| {
-            for (name, uid) in K::names(view) {
-                let still = list.items.iter().find(|object| object.name_any() == name);
-                if still.is_none_or(|object| uid.is_some() && object.uid() != uid) {
-                    K::gone(&name, view);
-                }
-            }
-            list.items.into_iter().for_each(|object| object.seen(view));
-        });
-        Ok(version)
+        let mut from = String::new();
+        self.seen.change(|view| from = take_in(list, view));
+        Ok(from)
     }
 
     async fn watch(&self, version: &mut String) -> kube::Result<()> {
@@ -192,4 +183,16 @@ impl<K: Followed> Follower<K> {
         }
         Ok(())
     }
+}
+
+/// Takes in a complete list, and returns the version it is at.
+fn take_in<K: Followed>(list: ObjectList<K>, view: &mut View) -> String {
+    for (name, uid) in K::names(view) {
+        let still = list.items.iter().find(|object| object.name_any() == name);
+        if still.is_none_or(|object| uid.is_some() && object.uid() != uid) {
+            K::gone(&name, view);
+        }
+    }
+    list.items.into_iter().for_each(|object| object.seen(view));
+    list.metadata.resource_version.unwrap_or_default()
 }

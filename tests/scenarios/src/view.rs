@@ -79,6 +79,8 @@ pub struct Deletion {
     pub set: String,
     /// When it was asked for.
     pub at: Timestamp,
+    /// When the last of the other pods of the group had become Ready.
+    pub others_ready_since: Option<Timestamp>,
 }
 
 /// A place that a set has had a pod in.
@@ -105,6 +107,9 @@ pub struct View {
     pub widest: BTreeMap<String, usize>,
     /// Guarantees that were broken.
     pub violations: Vec<String>,
+    /// How often the onlooker had to look anew, so that deletions may have gone unseen.
+    pub gaps: usize,
+    blind: bool,
     slots: BTreeMap<String, Slot>,
     others: BTreeSet<String>,
     timeline: Vec<(Instant, String)>,
@@ -120,6 +125,8 @@ impl Default for View {
             told: Vec::new(),
             widest: BTreeMap::new(),
             violations: Vec::new(),
+            gaps: 0,
+            blind: false,
             slots: BTreeMap::new(),
             others: BTreeSet::new(),
             timeline: Vec::new(),
@@ -137,6 +144,15 @@ impl View {
     /// Notes something for whoever reads the timeline.
     pub fn note(&mut self, words: String) {
         self.timeline.push((Instant::now(), words));
+    }
+
+    /// Takes in what is there after an interruption; what happened meanwhile cannot be judged.
+    pub fn after_a_gap(&mut self, look: impl FnOnce(&mut Self)) {
+        self.note("the onlooker looks anew".to_owned());
+        self.gaps += 1;
+        self.blind = true;
+        look(self);
+        self.blind = false;
     }
 
     /// A pod exists, in this state.
@@ -231,6 +247,9 @@ impl View {
     /// A pod was deleted; `before` is what it was until then.
     fn deleted(&mut self, before: Pod, at: Option<Timestamp>) {
         let name = before.name.clone();
+        if self.blind {
+            return;
+        }
         if self.others.remove(&name) {
             self.note(format!("     {name} was deleted by the scenario"));
             return;
@@ -248,8 +267,11 @@ impl View {
         if let Some(slot) = self.slots.get_mut(&name) {
             slot.emptied_by_operator = true;
         }
+        let group = self.sets.values().filter(|other| other.group == set.group);
+        let others = group.flat_map(|other| self.pods_of(&other.name)).filter(|pod| pod.name != name);
+        let others_ready_since = others.filter_map(|pod| pod.ready_since).max();
         let at = at.unwrap_or_else(Timestamp::now);
-        self.deletions.push(Deletion { pod: before, set: set.name, at });
+        self.deletions.push(Deletion { pod: before, set: set.name, at, others_ready_since });
     }
 
     /// The guarantees, at the moment of a deletion by the operator.

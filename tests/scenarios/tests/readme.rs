@@ -14,6 +14,7 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use sts_plus_harness::Assets;
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::shell::cache::Scope;
+use sts_plus_scenarios::binary;
 use sts_plus_scenarios::cluster::Cluster;
 use sts_plus_scenarios::observer::DEADLINE;
 use sts_plus_scenarios::operator::Operator;
@@ -51,7 +52,7 @@ async fn follow(assets: &Assets) -> Result<Completion, Failed> {
     let shell = Shell {
         folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."),
         kubeconfig: cluster.kubeconfig(&reader).unwrap(),
-        programs: vec![assets.folder().to_owned(), sts_plus().parent().unwrap().to_owned()],
+        programs: vec![assets.folder().to_owned(), binary::find().unwrap().parent().unwrap().to_owned()],
     };
     // The chart's own pods cannot run here: hollow nodes run no containers. This one does their work.
     let operator = Operator::start(cluster.user(), Scope::Cluster, "readme");
@@ -121,10 +122,4 @@ impl Shell {
             .output()
             .unwrap()
     }
-}
-
-/// The binary: named by the Makefile, or where cargo puts it beside this test.
-fn sts_plus() -> PathBuf {
-    let named = std::env::var_os("STS_PLUS_BIN").map(PathBuf::from);
-    named.unwrap_or_else(|| std::env::current_exe().unwrap().parent().unwrap().with_file_name("sts-plus"))
 }

@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use sts_plus_harness::{Assets, AssetsMissing};
+use sts_plus_harness::{Assets, AssetsMissing, must_run};
+use sts_plus_scenarios::binary;
 use sts_plus_scenarios::cluster::Cluster;
 use sts_plus_scenarios::real::RealCluster;
 use sts_plus_scenarios::scenarios::{self, Scenario, Stage};
@@ -60,6 +61,11 @@ impl Theatre {
             Ok(assets) => assets,
             Err(missing) => return missing.verdict(),
         };
+        if let Err(reason) = binary::find()
+            && scenario.needs_binary
+        {
+            return if must_run() { Err(reason.into()) } else { Ok(Completion::ignored_with(reason)) };
+        }
         let cluster = match scenario.stage {
             Stage::Shared => self.shared.clone().unwrap(),
             Stage::Own { streaming_lists } => start(&self.runtime, assets, streaming_lists),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{BRIDGE, NODE_ADDRESS, PAUSE_IMAGE, POD_SUBNET};
+use super::{BRIDGE, NODE_ADDRESS, PAUSE_IMAGE, POD_SUBNET, VOLUME_PLUGINS};
 
 /// Debian's places for what the node does not build itself.
 pub(super) const RUNC: &str = "/usr/sbin/runc";
@@ -21,6 +21,9 @@ state = "{folder}/state"
 
 [grpc]
 address = "{socket}"
+
+[debug]
+level = "warn"
 
 # Copies files instead of stacking folders: slower, and works on any file system.
 [plugins."io.containerd.cri.v1.images"]
@@ -64,7 +67,7 @@ pub(super) fn network() -> Value {
 }
 
 /// kubelet's configuration.
-pub(super) fn kubelet(folder: &Path, socket: &Path, cgroup: &str) -> Value {
+pub(super) fn kubelet(socket: &Path, cgroup: &str) -> Value {
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -84,6 +87,6 @@ pub(super) fn kubelet(folder: &Path, socket: &Path, cgroup: &str) -> Value {
         "imageGCHighThresholdPercent": 100,
         "localStorageCapacityIsolation": false,
         "resolvConf": "",
-        "volumePluginDir": folder.join("volume-plugins"),
+        "volumePluginDir": VOLUME_PLUGINS,
     })
 }

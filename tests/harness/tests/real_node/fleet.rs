@@ -19,7 +19,6 @@ pub(crate) const REPLICAS: usize = 2;
 pub(crate) struct Fleet {
     pods: BTreeMap<String, Member>,
     changes: BoxStream<'static, kube::Result<WatchEvent<Pod>>>,
-    moments: usize,
 }
 
 struct Member {
@@ -37,7 +36,7 @@ impl Fleet {
         let now = pods.list(&ListParams::default()).await.unwrap();
         let version = now.metadata.resource_version.unwrap();
         let changes = pods.watch(&WatchParams::default(), &version).await.unwrap().boxed();
-        let mut fleet = Self { pods: BTreeMap::new(), changes, moments: 0 };
+        let mut fleet = Self { pods: BTreeMap::new(), changes };
         for pod in now.items {
             fleet.see(&pod);
         }
@@ -58,16 +57,10 @@ impl Fleet {
                 WatchEvent::Deleted(pod) => drop(self.pods.remove(&pod.name_any())),
                 other => panic!("{other:?}"),
             }
-            self.moments += 1;
             let down: Vec<_> =
                 ZONES.iter().map(|zone| (zone, self.down(zone))).filter(|(_, down)| *down > 0).collect();
             assert!(matches!(&*down, [] | [(_, 1)]), "down at once: {down:?}; {}", self.describe());
         }
-    }
-
-    /// How many changes were looked at.
-    pub(crate) fn moments(&self) -> usize {
-        self.moments
     }
 
     fn see(&mut self, pod: &Pod) {

@@ -79,8 +79,9 @@ fn main() -> ExitCode {
         }),
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);
+    stages::tell();
     if let (true, Ok(cluster)) = (conclusion.has_failed(), &*cluster) {
-        eprintln!("{}", cluster.node.log_tails());
+        cluster.runtime.block_on(describe(&cluster.node));
     }
     drop(cluster);
     conclusion.exit_code()
@@ -102,6 +103,17 @@ fn start(sandbox: Sandbox, assets: &Assets) -> Result<Cluster, Unavailable> {
             Err(Unavailable::Start)
         }
     }
+}
+
+/// Prints what may tell why a test failed.
+async fn describe(node: &RealNode) {
+    let logs =
+        ["-n", operator::HOME, "logs", "--prefix", "--tail=50", "-l", "app.kubernetes.io/name=sts-plus"];
+    for question in [&["get", "pods,statefulsets", "-A", "-o", "wide"][..], &["get", "events", "-A"], &logs] {
+        let answer = node.kubectl(question).await.unwrap_or_else(|error| error.to_string());
+        eprintln!("kubectl {}:\n{answer}", question.join(" "));
+    }
+    eprintln!("{}", node.log_tails());
 }
 
 /// What `make dist` makes.

@@ -1,14 +1,17 @@
 //! What is rolled: busybox serving a file that tells its version.
 
-use std::process::Command;
+use std::io;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 use sts_plus_harness::{
     Image, RealNode,
-    output::output,
     wait::{NotYet, until},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
 };
 
 use crate::{DEADLINE, fleet, stages::Stages};
@@ -64,21 +67,23 @@ pub(crate) fn set(namespace: &str, name: &str, replicas: usize, labels: &Value) 
 pub(crate) async fn versions(pods: &[Pod]) -> Vec<String> {
     let mut versions = Vec::new();
     for pod in pods {
-        let address = format!("{}:{PORT}/version", address(pod));
-        versions.push(fetch(&address).await.unwrap());
+        versions.push(fetch(pod, PORT, "/version").await.unwrap());
     }
     versions
 }
 
-pub(crate) fn address(pod: &Pod) -> String {
-    pod.status.as_ref().and_then(|status| status.pod_ip.clone()).unwrap()
-}
-
-/// The answer of a web server in the sandbox.
-pub(crate) async fn fetch(address: &str) -> Result<String, sts_plus_harness::output::OutputError> {
-    let mut command = Command::new("busybox");
-    command.args(["wget", "-q", "-T", "10", "-O", "-", &format!("http://{address}")]);
-    output(command, "").await
+/// What a pod answers over HTTP; this test is in the pods' network.
+pub(crate) async fn fetch(pod: &Pod, port: u16, path: &str) -> io::Result<String> {
+    let address = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()).unwrap();
+    let mut stream = TcpStream::connect((address, port)).await?;
+    // In version 1.0 the answer ends with the connection.
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    match answer.split_once("\r\n\r\n") {
+        Some((head, body)) if head.split(' ').nth(1) == Some("200") => Ok(body.to_owned()),
+        _ => Err(io::Error::other(answer)),
+    }
 }
 
 pub(crate) async fn a_set_of_real_containers(node: &RealNode) {

@@ -8,7 +8,14 @@ use futures::future::BoxFuture;
 use crate::cluster::Cluster;
 use crate::scene::Scene;
 
+mod crash;
+mod faults;
+mod leadership;
+mod outage;
 mod rollout;
+mod steering;
+mod telling;
+mod waiting;
 
 /// One story.
 #[derive(Clone, Copy)]
@@ -17,6 +24,8 @@ pub struct Scenario {
     pub name: &'static str,
     /// Where it plays.
     pub stage: Stage,
+    /// Whether it starts the real binary.
+    pub needs_binary: bool,
     /// Plays it; a panic is a failure.
     pub play: fn(Arc<dyn Cluster>, &'static str) -> BoxFuture<'static, ()>,
 }
@@ -39,6 +48,7 @@ macro_rules! scenarios {
         vec![$(crate::scenarios::Scenario {
             name: stringify!($name),
             stage: $stage,
+            needs_binary: false,
             play: |cluster, name| Box::pin(crate::scenarios::play(cluster, name, $name)),
         }),*]
     };
@@ -54,5 +64,15 @@ where
 
 /// Every scenario, the long ones first, so that none is left alone at the end.
 pub fn all() -> Vec<Scenario> {
-    [rollout::all()].concat()
+    [
+        outage::all(),
+        leadership::all(),
+        crash::all(),
+        rollout::all(),
+        waiting::all(),
+        steering::all(),
+        telling::all(),
+        faults::all(),
+    ]
+    .concat()
 }

@@ -43,6 +43,8 @@ pub(super) struct Source {
     listener: Listener,
     /// The version to go on from; `None` when a list is needed.
     version: Option<String>,
+    /// The round of lists that was last completed.
+    completed: u64,
     /// Whether the server streams first lists; found out by trying.
     streams: bool,
     failures: u32,
@@ -57,8 +59,19 @@ impl Source {
         recorder: Recorder,
         listener: Listener,
     ) -> Self {
-        let (version, streams, failures) = (None, true, 0);
-        Self { number, api, cache, resource, namespace, recorder, listener, version, streams, failures }
+        Self {
+            number,
+            api,
+            cache,
+            resource,
+            namespace,
+            recorder,
+            listener,
+            version: None,
+            completed: 0,
+            streams: true,
+            failures: 0,
+        }
     }
 
     /// Follows for ever; every failure is told and tried again.
@@ -68,15 +81,12 @@ impl Source {
             wanted.borrow_and_update();
             let followed = tokio::select! {
                 biased;
-                () = changed(&mut wanted) => {
-                    self.version = None;
-                    continue;
-                }
+                () = changed(&mut wanted) => continue,
                 followed = self.step() => followed,
             };
             match followed {
                 Ok(()) => self.failures = 0,
-                Err(ApiError::Gone(_)) => self.version = None,
+                Err(ApiError::Gone(_)) if self.version.is_some() => self.version = None,
                 // The feature for streamed lists is off, or the server is too old to know it.
                 Err(ApiError::Refused { code: 400 | 422, .. }) if self.streams && self.version.is_none() => {
                     tracing::info!(resource = %self.resource, "the server does not stream lists: paging instead");
@@ -90,6 +100,10 @@ impl Source {
     /// Lists if need be, then watches until the server ends it.
     async fn step(&mut self) -> Result<(), ApiError> {
         let round = *self.cache.wanted.borrow();
+        // Compared rather than told: a round may be asked for at any time, also during the wait after a failure.
+        if self.completed < round {
+            self.version = None;
+        }
         match self.version.clone() {
             Some(version) => {
                 let query = [
@@ -160,6 +174,7 @@ impl Source {
             (self.listener)(touched);
         }
         self.version = Some(version);
+        self.completed = round;
         let label = ResourceLabel { resource: self.resource.plural() };
         self.api.metrics().lists.get_or_create(&label).inc();
         tracing::info!(
@@ -173,13 +188,16 @@ impl Source {
     }
 
     async fn drain(&mut self, mut lines: Lines) -> Result<(), ApiError> {
+        let mut silent = true;
         while let Some(line) = lines.next(IDLE_LIMIT).await? {
             if let Taken::Bookmark { version, .. } = self.take(&line)? {
                 self.version = Some(version);
             }
             self.failures = 0;
+            silent = false;
         }
-        Ok(())
+        // One that runs its time brings bookmarks; asking again at once might go on for ever.
+        if silent { Err(ApiError::Unanswered("the watch ended at once".to_owned())) } else { Ok(()) }
     }
 
     /// Takes in one line of a watch.
@@ -306,3 +324,7 @@ async fn changed(wanted: &mut watch::Receiver<u64>) {
 #[cfg(test)]
 #[path = "list_watch_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "outage_tests.rs"]
+mod outage_tests;

@@ -1,0 +1,146 @@
+//! More than one operator: replicas that hand over, and operators that do not know of each other.
+
+use jiff::Timestamp;
+use sts_plus_harness::process::Signal;
+use sts_plus_harness::wait::{NotYet, until};
+
+use super::{Scenario, Stage, scenarios};
+use crate::binary::{Replica, holder, leader_and_standby};
+use crate::fixture::{Template, Zone, three_zones};
+use crate::observer::DEADLINE;
+use crate::scene::Scene;
+
+pub(super) fn all() -> Vec<Scenario> {
+    let of_the_binary = scenarios![Stage::Shared;
+        a_leader_paused_past_its_lease_and_woken_starts_no_new_write,
+        a_killed_leader_is_followed_when_its_lease_has_run_out,
+        a_leader_that_is_asked_to_stop_hands_over,
+        an_operator_killed_in_the_middle_goes_on_when_it_is_started_again,
+    ];
+    let of_the_binary = of_the_binary.into_iter().map(|scenario| Scenario { needs_binary: true, ..scenario });
+    let in_process = scenarios![Stage::Shared; two_operators_at_once_keep_the_guarantees];
+    of_the_binary.chain(in_process).collect()
+}
+
+async fn a_leader_that_is_asked_to_stop_hands_over(scene: Scene) {
+    let zones = slowly_rolled(&scene).await;
+    let [mut leader, standby] = leader_and_standby(&scene).await;
+    rolls(&scene, 3).await;
+    leader.signal(&scene, Signal::TERM);
+    let status = leader.ended().await;
+    assert!(status.success(), "{status}");
+    scene.rolled(&zones, "v2").await;
+    assert!(standby.requests(&scene).iter().any(|request| request.deleted_pod()));
+    drop([leader, standby]);
+    assert_eq!(scene.finish().await, 15);
+}
+
+async fn a_killed_leader_is_followed_when_its_lease_has_run_out(scene: Scene) {
+    let zones = slowly_rolled(&scene).await;
+    let [mut leader, standby] = leader_and_standby(&scene).await;
+    rolls(&scene, 3).await;
+    leader.signal(&scene, Signal::KILL);
+    scene.rolled(&zones, "v2").await;
+    assert!(standby.requests(&scene).iter().any(|request| request.deleted_pod()));
+    drop([leader, standby]);
+    assert_eq!(scene.finish().await, 15);
+}
+
+async fn a_leader_paused_past_its_lease_and_woken_starts_no_new_write(scene: Scene) {
+    let zones = slowly_rolled(&scene).await;
+    let [mut leader, standby] = leader_and_standby(&scene).await;
+    rolls(&scene, 3).await;
+    leader.signal(&scene, Signal::STOP);
+    let paused_at = Timestamp::now();
+    let successor = until(DEADLINE, "the other replica to lead", || async {
+        let holder = holder(&scene).await?;
+        if holder.starts_with(standby.name) { Ok(holder) } else { Err(NotYet::saw(holder)) }
+    })
+    .await;
+    until(DEADLINE, "the other replica to roll", || async {
+        let requests = standby.requests(&scene);
+        if requests.iter().any(|request| request.deleted_pod()) {
+            Ok(())
+        } else {
+            Err(NotYet::saw(requests.len()))
+        }
+    })
+    .await;
+    leader.signal(&scene, Signal::CONT);
+    until(DEADLINE, "the woken replica to look at the lease", || async {
+        let requests = leader.requests(&scene);
+        let looked = requests.iter().any(|request| request.resource == "leases" && request.at > paused_at);
+        if looked { Ok(()) } else { Err(NotYet::saw(requests.len())) }
+    })
+    .await;
+    scene.rolled(&zones, "v2").await;
+    assert_eq!(holder(&scene).await.unwrap(), successor, "the woken replica does not take the lease back");
+
+    let writes: Vec<_> = leader
+        .requests(&scene)
+        .into_iter()
+        .filter(|request| request.attempts_write() && request.at > paused_at && request.resource != "leases")
+        .collect();
+    assert!(writes.len() <= 1, "one may have been under way: {writes:#?}");
+    drop([leader, standby]);
+    assert_eq!(scene.finish().await, 15, "no pod was deleted twice");
+}
+
+async fn an_operator_killed_in_the_middle_goes_on_when_it_is_started_again(scene: Scene) {
+    let zones = slowly_rolled(&scene).await;
+    let mut operator = Replica::start_alone(&scene, "one").await;
+    rolls(&scene, 7).await;
+    operator.signal(&scene, Signal::KILL);
+    operator.ended().await;
+    let operator = operator.restart_alone(&scene);
+    scene.rolled(&zones, "v2").await;
+    drop(operator);
+    assert_eq!(scene.finish().await, 15);
+}
+
+/// By order and preconditions alone: both see the same group and choose the same pod.
+async fn two_operators_at_once_keep_the_guarantees(scene: Scene) {
+    let zones = three_zones(3);
+    scene.given(&zones).await;
+    let accounts = [scene.account("one").await, scene.account("two").await];
+    let _operators = accounts.clone().map(|account| scene.operator_of(&account));
+    scene.change(&[zones[0].clone(), zones[2].clone()], &Template::new("v2")).await;
+    scene.change(&zones[1..2], &Template::new("v2").held_at(1)).await;
+    scene.pod_is("zone-b-1", "new and not Ready", |pod| pod.image == "app:v2" && !pod.ready).await;
+    scene.says("zone-c", "WaitingForTurn").await;
+
+    // While nothing may go, so that neither acts on a template that the other no longer knows.
+    scene.change_and_observe(&zones, &Template::new("v1")).await;
+    scene
+        .until("zone-a to wait for its way back", |view| match view.state_of("zone-a") {
+            Some(told) if told.state != "UpToDate" => Ok(()),
+            told => Err(format!("{told:?}")),
+        })
+        .await;
+    scene.afflict("zone-b-1", None).await;
+    scene.rolled(&zones, "v1").await;
+    for account in &accounts {
+        let requests = scene.cluster.requests(account).unwrap();
+        assert!(requests.iter().any(|request| request.resource == "pods"), "both were at work");
+    }
+    assert_eq!(scene.view().deleted_of("zone-c").len(), 0);
+    assert_eq!(scene.finish().await, 10);
+}
+
+/// Three zones of five pods that take their time, with a new template.
+async fn slowly_rolled(scene: &Scene) -> Vec<Zone> {
+    let zones = three_zones(5);
+    scene.given(&zones).await;
+    scene.change_and_observe(&zones, &Template::new("v2").ready_after("300ms")).await;
+    zones
+}
+
+/// Waits until so many pods have been deleted.
+async fn rolls(scene: &Scene, deletions: usize) {
+    scene
+        .until("the rollout to be on its way", |view| {
+            let seen = view.deletions.len();
+            if seen >= deletions { Ok(()) } else { Err(format!("{seen} deletions")) }
+        })
+        .await;
+}
