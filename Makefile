@@ -11,3 +11,5 @@ lint: ; cargo fmt --all --check && cargo clippy --workspace --all-targets --lock
 fmt: ; cargo fmt --all
 # The binary of the image: static, so that an image needs nothing else. See Containerfile.
 dist: ; RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --profile dist --target $(shell uname -m)-unknown-linux-gnu -p sts-plus-cli
+# Measures that binary and rewrites the tables of docs/benchmarks.md; PARTS=bc measures only those.
+bench: testbed dist ; cargo run --locked --release -p sts-plus-bench -- --page docs/benchmarks.md --binary $(CARGO_TARGET_DIR)/$(shell uname -m)-unknown-linux-gnu/dist/sts-plus $(PARTS)

@@ -5,7 +5,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 
 use anyhow::{Context, Result};
 use clap::{ArgAction, Args, ValueEnum};
-use sts_plus_operator::operator::{self, Settings};
+use sts_plus_operator::operator::{self, Clients, Settings};
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
@@ -90,9 +90,9 @@ pub(crate) async fn run(connection: &Connection, arguments: Arguments) -> Result
     });
     let everywhere = arguments.namespace.is_empty();
     let scope = if everywhere { Scope::Cluster } else { Scope::Namespaces(arguments.namespace) };
-    let client = kube::Client::try_from(config).context("cannot make a client from this configuration")?;
+    let clients = Clients::new(&config).context("cannot make a client from this configuration")?;
     let settings = Settings { scope, lease, listener: Some(listener), instance };
-    operator::run(client, settings, Metrics::new(), stop_signal()?).await;
+    operator::run(clients, settings, Metrics::new(), stop_signal()?).await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -111,7 +111,9 @@ async fn bind(address: SocketAddr) -> Result<TcpListener> {
 }
 
 fn log(format: LogFormat) {
-    let filter = EnvFilter::try_from_env("STS_PLUS_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    // Each failed request is told by whoever made it, with what to do; kube would tell it once more, without.
+    let filter =
+        EnvFilter::try_from_env("STS_PLUS_LOG").unwrap_or_else(|_| EnvFilter::new("info,kube_client=off"));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).with_target(false).init(),

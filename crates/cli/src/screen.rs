@@ -148,3 +148,7 @@ fn age(since: Timestamp, now: Timestamp) -> String {
         _ => format!("{}d", seconds / 86_400),
     }
 }
+
+#[cfg(test)]
+#[path = "screen_tests.rs"]
+mod tests;

@@ -40,21 +40,47 @@ pub struct Settings {
     pub instance: String,
 }
 
+/// One client per purpose, so that a stalled connection of one does not hold up another: above all, the lease is
+/// renewed whatever the watches do.
+#[derive(Clone)]
+pub struct Clients {
+    lease: kube::Client,
+    watches: kube::Client,
+    writes: kube::Client,
+    events: kube::Client,
+}
+
+impl Clients {
+    /// Clients of their own for each purpose. The configuration must have kube's retries off.
+    pub fn new(config: &kube::Config) -> Result<Self, Box<kube::Error>> {
+        let client = || kube::Client::try_from(config.clone()).map_err(Box::new);
+        Ok(Self { lease: client()?, watches: client()?, writes: client()?, events: client()? })
+    }
+}
+
+impl From<kube::Client> for Clients {
+    /// One client for everything, where a test stands between it and the server.
+    fn from(client: kube::Client) -> Self {
+        Self { lease: client.clone(), watches: client.clone(), writes: client.clone(), events: client }
+    }
+}
+
 /// Runs until `stop` turns true, then ends passes under way and gives the lease up.
 pub async fn run(
-    client: kube::Client,
+    clients: impl Into<Clients>,
     settings: Settings,
     metrics: Metrics,
     mut stop: watch::Receiver<bool>,
 ) {
+    let clients = clients.into();
+    let api = |client| Api::new(client, metrics.clone());
     let mut tasks = JoinSet::new();
-    let api = Api::new(client, metrics.clone());
-    let (recorder, sender) = events::channel(api.clone(), settings.instance);
+    let (recorder, sender) = events::channel(api(clients.events), settings.instance);
     tasks.spawn(sender.run());
 
     let (mut leadership, mut lease_loop) = match settings.lease {
         Some(config) => {
-            let (leadership, lease_loop) = lease::start(api.clone(), config, stop.clone());
+            let (leadership, lease_loop) = lease::start(api(clients.lease), config, stop.clone());
             let mut lease_tasks = JoinSet::new();
             lease_tasks.spawn(lease_loop);
             (leadership, lease_tasks)
@@ -76,12 +102,13 @@ pub async fn run(
     let queue = Arc::new(Queue::default());
     let keys = Arc::clone(&queue);
     let listener: Listener = Arc::new(move |touched| keys.add(rollout_group::key_of(touched)));
-    let cache = Cache::start(&api, &settings.scope, &recorder, &listener, &mut tasks);
+    let cache = Cache::start(&api(clients.watches), &settings.scope, &recorder, &listener, &mut tasks);
     let (consistent, consistent_view) = watch::channel(None);
     let gate = Gate::new(leadership.clone(), consistent_view);
     health.started(cache.clone(), gate.clone());
-    let executor = Arc::new(Executor::new(api.clone(), Arc::clone(cache.store()), gate));
-    let groups = Arc::new(RolloutGroups::new(Arc::clone(&queue), cache.clone(), executor, recorder, metrics));
+    let executor = Arc::new(Executor::new(api(clients.writes), Arc::clone(cache.store()), gate));
+    let groups =
+        Arc::new(RolloutGroups::new(Arc::clone(&queue), cache.clone(), executor, recorder, metrics.clone()));
     let mut workers = JoinSet::new();
     for _ in 0..WORKERS {
         let groups = Arc::clone(&groups);

@@ -28,6 +28,7 @@ pub(crate) fn set(name: &str) -> SetRow {
         template_labels: [("name".into(), name.into())].into(),
         current_revision: Some("new".into()),
         update_revision: Some("new".into()),
+        counted: true,
     }
 }
 

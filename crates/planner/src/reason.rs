@@ -102,7 +102,10 @@ impl Reason {
     ];
 
     /// The kinds of a set that is being rolled.
-    pub const ROLLING_KINDS: [&'static str; 2] = ["Rolling", "PodBroken"];
+    pub const ROLLING_KINDS: [&'static str; 2] = ["Rolling", Self::POD_BROKEN];
+
+    /// The kind of [`Reason::PodBroken`], which is looked for in what was told before.
+    pub(crate) const POD_BROKEN: &'static str = "PodBroken";
 
     /// A pod of another set is down.
     pub fn other_set_not_ready(other: &Health) -> Self {
@@ -123,7 +126,7 @@ impl Reason {
             Self::WaitingForTurn { .. } => "WaitingForTurn",
             Self::OtherSetNotReady { .. } => "OtherSetNotReady",
             Self::BudgetSpent { .. } => "BudgetSpent",
-            Self::PodBroken { .. } => "PodBroken",
+            Self::PodBroken { .. } => Self::POD_BROKEN,
             Self::NotReady { .. } => "NotReady",
             Self::Paused => "Paused",
             Self::GroupSkipped { .. } => "GroupSkipped",

@@ -43,6 +43,9 @@ pub struct SetRow {
     pub current_revision: Option<Box<str>>,
     /// The revision that the status calls the update revision: the target.
     pub update_revision: Option<Box<str>>,
+    /// Whether the status counts as many updated and Ready pods as the spec asks for. Trusted for one thing only:
+    /// when to write to the status without getting in the way of its owner.
+    pub counted: bool,
 }
 
 /// Annotations of a set, as the user or we wrote them.

@@ -3,6 +3,7 @@
 use std::{
     env,
     ffi::OsString,
+    fmt::Display,
     io,
     path::{Path, PathBuf},
     process::Command,
@@ -52,6 +53,15 @@ pub fn must_run() -> bool {
     env::var("CI").is_ok_and(|value| value == "true")
 }
 
+/// What a test that lacks something has to report: a failure in CI, elsewhere that it was skipped.
+pub fn cannot_run(reason: impl Display) -> Result<Completion, Failed> {
+    if must_run() {
+        Err(format!("must run in CI: {reason}").into())
+    } else {
+        Ok(Completion::ignored_with(reason))
+    }
+}
+
 impl Assets {
     /// The folder named by `KUBEBUILDER_ASSETS`, else the built test bed.
     pub fn find() -> Result<Self, AssetsMissing> {
@@ -91,11 +101,7 @@ impl Assets {
 impl AssetsMissing {
     /// What a test that needs the control plane has to report: a failure in CI, elsewhere that it was skipped.
     pub fn verdict(&self) -> Result<Completion, Failed> {
-        if must_run() {
-            Err(format!("must run in CI: {self}").into())
-        } else {
-            Ok(Completion::ignored_with(self))
-        }
+        cannot_run(self)
     }
 }
 

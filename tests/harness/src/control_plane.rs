@@ -285,6 +285,11 @@ impl ControlPlane {
         client_config(self.endpoint, &self.ca, identity)
     }
 
+    /// Writes a kubeconfig for a user that may do everything.
+    pub fn admin_kubeconfig(&self) -> Result<PathBuf, ControlPlaneError> {
+        self.kubeconfig_for(&self.identities.admin)
+    }
+
     /// Writes a kubeconfig for a user, for programs that want a file.
     pub fn kubeconfig_for(&self, identity: &Identity) -> Result<PathBuf, ControlPlaneError> {
         let path = self.layout().kubeconfig(identity.user());
@@ -437,7 +442,10 @@ async fn probe(client: &Client, path: &str) -> Result<(), kube::Error> {
 }
 
 /// Looks until it succeeds, as long as all parts run.
-async fn ready<T, F>(parts: &mut [(&str, &mut Process)], look: impl Fn() -> F) -> Result<T, ControlPlaneError>
+pub(crate) async fn ready<T, F>(
+    parts: &mut [(&str, &mut Process)],
+    look: impl Fn() -> F,
+) -> Result<T, ControlPlaneError>
 where
     F: Future<Output = Result<T, NotYet>>,
 {

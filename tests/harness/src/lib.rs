@@ -15,6 +15,14 @@
 //! without dropping anything, the kernel kills them. Statics are never dropped, so a binary that owns a
 //! control plane is built with `harness = false` and keeps it in `main`. The same `main` keeps the one
 //! multi-threaded runtime in which all clients are made: a client's connections die with its runtime.
+//!
+//! A [`RealNode`] adds kubelet, containerd and runc. Containers are not children of the test, so all of it
+//! runs in a [`Sandbox`] of namespaces that the kernel clears away:
+//!
+//! ```text
+//! Sandbox ──> RealNode ──> pods <── Image
+//! Assets  ──┘     └─ ControlPlane
+//! ```
 
 pub mod access;
 pub mod assets;
@@ -22,14 +30,21 @@ pub mod audit;
 pub mod control_plane;
 pub mod faults;
 pub mod identity;
+pub mod image;
 mod layout;
+pub mod output;
 mod ports;
 pub mod process;
+pub mod real_node;
+pub mod sandbox;
 pub mod wait;
 
 pub use access::Scope;
-pub use assets::{Assets, AssetsMissing, must_run};
+pub use assets::{Assets, AssetsMissing, cannot_run, must_run};
 pub use audit::AuditEntry;
 pub use control_plane::{ControlPlane, Options};
 pub use identity::Identity;
+pub use image::Image;
 pub use process::Process;
+pub use real_node::RealNode;
+pub use sandbox::Sandbox;

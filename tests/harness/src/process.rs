@@ -94,20 +94,7 @@ impl Process {
         let output = OpenOptions::new().create(true).append(true).open(&log).map_err(failed)?;
         let errors = output.try_clone().map_err(failed)?;
 
-        let mut bound = Command::new("setpriv");
-        bound
-            .args(["--pdeathsig", "KILL", "--", "sh", "-c", START_UNLESS_ORPHANED])
-            .arg(process::id().to_string());
-        bound.arg(command.get_program()).args(command.get_args());
-        for (key, value) in command.get_envs() {
-            match value {
-                Some(value) => bound.env(key, value),
-                None => bound.env_remove(key),
-            };
-        }
-        if let Some(folder) = command.get_current_dir() {
-            bound.current_dir(folder);
-        }
+        let mut bound = bound(command);
         bound.stdin(Stdio::null()).stdout(output).stderr(errors);
 
         let (reply, answer) = mpsc::sync_channel(1);
@@ -182,6 +169,25 @@ impl Process {
             let _ = self.child.wait();
         }
     }
+}
+
+/// The same command, as a process that the kernel kills when the thread that starts it ends.
+pub(crate) fn bound(command: &Command) -> Command {
+    let mut bound = Command::new("setpriv");
+    bound
+        .args(["--pdeathsig", "KILL", "--", "sh", "-c", START_UNLESS_ORPHANED])
+        .arg(process::id().to_string());
+    bound.arg(command.get_program()).args(command.get_args());
+    for (key, value) in command.get_envs() {
+        match value {
+            Some(value) => bound.env(key, value),
+            None => bound.env_remove(key),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        bound.current_dir(folder);
+    }
+    bound
 }
 
 impl Drop for Process {

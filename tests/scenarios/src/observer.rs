@@ -58,7 +58,7 @@ impl Observer {
 
     /// Waits until the view is as asked for; `look` says what it sees instead.
     pub async fn until<T>(&self, what: &str, look: impl Fn(&View) -> Result<T, String>) -> T {
-        let mut news = self.seen.changes.subscribe();
+        let mut changes = self.seen.changes.subscribe();
         let deadline = Instant::now() + DEADLINE;
         loop {
             let seen = {
@@ -69,8 +69,8 @@ impl Observer {
                     Err(seen) => seen,
                 }
             };
-            let changed = timeout_at(deadline, news.changed()).await;
-            assert!(changed.is_ok(), "waited {DEADLINE:?} for {what}; last seen: {seen}");
+            let news = timeout_at(deadline, changes.changed()).await;
+            assert!(news.is_ok(), "waited {DEADLINE:?} for {what}; last seen: {seen}");
         }
     }
 }
@@ -132,16 +132,16 @@ impl<K: Followed> Follower<K> {
     /// Follows for ever; the API server may go and come back meanwhile.
     async fn follow(self, mut version: String) {
         loop {
-            let too_old = match self.watch(&mut version).await {
+            let lost = match self.watch(&mut version).await {
                 Ok(()) => continue,
                 Err(kube::Error::Api(status)) => status.code == GONE,
                 Err(_) => false,
             };
             let came_back = try_until(DEADLINE, "the API server to answer the onlooker", || async {
-                let list = self.api.list(&ListParams::default()).await?;
-                Ok::<_, NotYet>(if too_old {
+                let everything = self.api.list(&ListParams::default()).await?;
+                Ok::<_, NotYet>(if lost {
                     let mut from = String::new();
-                    self.seen.change(|view| view.after_a_gap(|view| from = take_in(list, view)));
+                    self.seen.change(|view| view.after_a_gap(|view| from = take_in(everything, view)));
                     from
                 } else {
                     version.clone()
@@ -159,9 +159,9 @@ impl<K: Followed> Follower<K> {
 
     /// Takes in everything there is, and returns the version it is at.
     async fn list(&self) -> kube::Result<String> {
-        let list = self.api.list(&ListParams::default()).await?;
+        let everything = self.api.list(&ListParams::default()).await?;
         let mut from = String::new();
-        self.seen.change(|view| from = take_in(list, view));
+        self.seen.change(|view| from = take_in(everything, view));
         Ok(from)
     }
 

@@ -25,6 +25,16 @@
 //! nodes. Readiness gates are obeyed. Every pending claim gets a volume of its own, whatever its storage class; pods
 //! do not wait for their claims. Nodes send no heartbeats: run them where no node lifecycle controller does.
 //!
+//! What their identity must be allowed, the last three for all namespaces or for those that are configured:
+//!
+//! | resource | verbs |
+//! |---|---|
+//! | nodes, nodes/status | create, patch |
+//! | persistentvolumes, persistentvolumes/status | list, watch, create, patch, delete |
+//! | pods, pods/binding, pods/status | list, watch, delete; create; patch |
+//! | persistentvolumeclaims, persistentvolumeclaims/status | list, watch, patch |
+//! | events | create |
+//!
 //! ```text
 //! watch ---> keeper (rows in, steps and calls out; pure: lifecycle, claims) ---> shell (one lane per pod) ---> API
 //!   ^                                                                                                          |
@@ -93,6 +103,7 @@ pub struct HollowNodes {
 }
 
 /// Hollow nodes at work, from [`HollowNodes::start`]. They stop when this is dropped.
+#[must_use = "dropping it stops the nodes"]
 pub struct Running {
     nodes: Arc<HollowNodes>,
     work: JoinSet<()>,

@@ -155,7 +155,7 @@ impl From<wire::Pod> for Pod {
         };
         pod.stage.ready = pod.condition("Ready").is_some_and(|condition| condition.status == "True");
         if let Some(first) = status.container_statuses.into_iter().next() {
-            pod.stage.restarts = first.restart_count;
+            pod.stage.restarts = u32::try_from(first.restart_count).unwrap_or_default();
             pod.stage.containers_ready = first.ready;
             pod.stage.containers = match (&first.state.running, &first.state.waiting) {
                 (Some(_), _) => Containers::Running,
@@ -289,7 +289,7 @@ mod wire {
         #[serde(default)]
         pub(super) ready: bool,
         #[serde(default)]
-        pub(super) restart_count: u32,
+        pub(super) restart_count: i64,
         #[serde(default)]
         pub(super) state: State,
     }

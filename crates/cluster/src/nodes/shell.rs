@@ -22,8 +22,9 @@ use super::watch::Key;
 const MAX_WRITES_IN_FLIGHT: usize = 64;
 /// Events that may wait to be taken; beyond it the watch is read more slowly.
 pub(super) const MAX_WAITING_EVENTS: usize = 1024;
-/// How long an answered write may stay unseen before it is made again, for one that changed nothing.
-const ECHO_DEADLINE: Duration = Duration::from_secs(5);
+/// How long an answered write may stay unseen before it is made again, for one that was undone unseen. Longer than
+/// a watch lags behind on an overloaded machine, where more writes are the last thing to help.
+const ECHO_DEADLINE: Duration = Duration::from_secs(30);
 /// Wait after the first failed write of a key; each further failure doubles it.
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 /// The longest wait between two attempts, short enough for a server that restarts within a test.

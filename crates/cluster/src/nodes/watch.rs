@@ -130,6 +130,8 @@ impl<R: Row, I: Send + 'static> Follower<R, I> {
                 Err(FollowError::Expired { .. }) => position.version = None,
                 Err(error) => warn!(%error, "following will go on"),
             }
+            // In a burst the API server ends a watch every second or so: to go on from the last version without a
+            // pause is the ordinary case.
             if position.fruitful {
                 failures = 0;
             } else {

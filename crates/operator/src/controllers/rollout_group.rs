@@ -56,6 +56,20 @@ struct Memory {
     warned: HashMap<Arc<str>, Vec<Warning>>,
 }
 
+/// How a pass over a group ended.
+#[derive(Debug)]
+enum Passed {
+    /// No set carries its label any more.
+    GroupGone,
+    /// All that could be done was done.
+    Rolled {
+        /// When to look again although nothing has changed.
+        wake_at: Option<Timestamp>,
+    },
+    /// The group cannot be rolled as the user has set it up.
+    Skipped,
+}
+
 /// The queue's listener: which key a touched set belongs to.
 pub fn key_of(touched: Touched) -> Key {
     let Touched { namespace, set, group } = touched;
@@ -117,46 +131,40 @@ impl RolloutGroups {
         let started = Instant::now();
         let passed = self.roll(domain).await;
         match &passed {
-            Ok(None) => {
+            Ok(Passed::GroupGone) => {
                 self.metrics.forget_group(&group, &Reason::KINDS);
                 self.executor.forget(domain);
             }
-            Ok(Some(_)) => self.metrics.group_pass(&group, started.elapsed(), Some(Timestamp::now())),
-            Err(Halt::Failed(_) | Halt::Throttled { .. }) => {
+            Ok(Passed::Rolled { .. }) => {
+                self.metrics.group_pass(&group, started.elapsed(), Some(Timestamp::now()));
+            }
+            Ok(Passed::Skipped) | Err(Halt::Failed(_) | Halt::Throttled { .. }) => {
                 self.metrics.group_pass(&group, started.elapsed(), None);
             }
             Err(Halt::Closed | Halt::NotSeenYet { .. }) => {}
         }
         match passed {
-            Ok(None | Some(None)) => Outcome::Settled,
-            Ok(Some(Some(wake_at))) => Outcome::WakeAt(monotonic(wake_at)),
+            Ok(Passed::Rolled { wake_at: Some(wake_at) }) => Outcome::WakeAt(monotonic(wake_at)),
+            Ok(_) => Outcome::Settled,
             Err(halt) => self.halted(domain, halt),
         }
     }
 
-    /// Plans inside the group's lane and carries the plan out. `None` when the group is no more, else when to look
-    /// again.
-    async fn roll(&self, domain: &Domain) -> Result<Option<Option<Timestamp>>, Halt> {
+    /// Plans inside the group's lane and carries the plan out.
+    async fn roll(&self, domain: &Domain) -> Result<Passed, Halt> {
         let mut lane = self.executor.enter(domain).await?;
         let now = Timestamp::now();
         let world = world(self.cache.store(), domain, self.unobserved(domain, now));
         if world.members.is_empty() {
-            return Ok(None);
+            return Ok(Passed::GroupGone);
         }
         let plan = plan(&world, now);
         self.show(domain, &plan);
-        let skipped = plan.reports.iter().find(|report| report.reason.severity() == Severity::Error);
         lane.perform(&plan.batches).await?;
         drop(lane);
         self.tell(domain, &plan);
-        if skipped.is_some() {
-            // A pass that could not do its work counts as failed in the group's metric, as it always has.
-            self.metrics.group_skipped(&GroupLabels {
-                namespace: Arc::clone(&domain.namespace),
-                rollout_group: Arc::clone(&domain.group),
-            });
-        }
-        Ok(Some(plan.wake_at))
+        let skipped = plan.reports.iter().any(|report| report.reason.severity() == Severity::Error);
+        Ok(if skipped { Passed::Skipped } else { Passed::Rolled { wake_at: plan.wake_at } })
     }
 
     /// Takes our annotation from a set that has left its group.

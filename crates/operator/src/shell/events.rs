@@ -212,3 +212,7 @@ impl Sender {
 fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
+
+#[cfg(test)]
+#[path = "events_tests.rs"]
+mod tests;

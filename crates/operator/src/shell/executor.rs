@@ -298,6 +298,10 @@ impl Lane<'_> {
         let Object { namespace, name, .. } = &action.object;
         match answer {
             Ok(_) => tracing::info!(%namespace, %name, verb, "written"),
+            // Somebody else was faster, which is what preconditions are for.
+            Err(ApiError::Conflict(_) | ApiError::NotFound(_)) => {
+                tracing::info!(%namespace, %name, verb, outcome, "not written");
+            }
             Err(error) => tracing::warn!(%namespace, %name, verb, outcome, "not written: {error}"),
         }
         self.executor.api.metrics().writes.get_or_create(&WriteLabels { verb, outcome }).inc();

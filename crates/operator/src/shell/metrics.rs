@@ -171,11 +171,6 @@ impl Metrics {
         }
     }
 
-    /// Counts a pass that found the group unfit to be rolled.
-    pub fn group_skipped(&self, group: &GroupLabels) {
-        self.group_failures.get_or_create(group).inc();
-    }
-
     /// Removes all series of a group that is no more.
     pub fn forget_group(&self, group: &GroupLabels, states: &[&'static str]) {
         self.group_reconciles.remove(group);
@@ -199,3 +194,7 @@ impl Metrics {
         page
     }
 }
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+mod tests;

@@ -135,7 +135,8 @@ impl Report {
         let since = match (&reason, same) {
             (_, Some(same)) => same.since,
             (Reason::NotObserved { .. }, None) => unobserved_since().unwrap_or(now),
-            _ => now,
+            // Whole seconds, as Kubernetes writes times: this one is for people.
+            _ => Timestamp::from_second(now.as_second()).unwrap_or(now),
         };
         let observed_soon =
             || since.saturating_add(OBSERVATION_GRACE).is_ok_and(|grace_ends| now < grace_ends);
@@ -214,8 +215,14 @@ fn rolling(zone: &Zone<'_>, revision: Arc<str>, deletions: usize, denied: Option
     }
     let down_pods = || zone.member.pods.iter().filter_map(|pod| Some((pod, zone.why_down(pod)?)));
     let of_target = |pod_revision: Option<&str>| pod_revision == Some(&*revision);
-    let new_pod_broken =
-        down_pods().any(|(pod, why)| of_target(pod.revision.as_deref()) && matches!(why, Why::Broken(_)));
+    // A crash loop runs for a moment at each restart; that alone is no news.
+    let told_broken = zone
+        .told
+        .as_ref()
+        .is_some_and(|told| told.state == Reason::POD_BROKEN && told.subject.as_deref() == Some(&*revision));
+    let new_pod_broken = down_pods()
+        .filter(|(pod, _)| of_target(pod.revision.as_deref()))
+        .any(|(_, why)| matches!(why, Why::Broken(_)) || (told_broken && matches!(why, Why::NotReady)));
     if new_pod_broken {
         return Reason::PodBroken { revision, down: zone.health.summary() };
     }

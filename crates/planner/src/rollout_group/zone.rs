@@ -142,9 +142,11 @@ impl<'w> Zone<'w> {
         self.target.filter(|target| self.member.set.current_revision.as_deref() != Some(target))
     }
 
-    /// Once every pod is of the target revision and Ready, the status should say so.
+    /// Once every pod is of the target revision and Ready, the status should say so. The set's controller is about
+    /// to count the last pod at that moment, and goes first: both insist on the version they have read.
     pub(crate) fn promotion(&self) -> Option<Action> {
-        let revision = self.promotable().filter(|_| self.stage() == Stage::Done)?;
+        let due = self.stage() == Stage::Done && self.member.set.counted;
+        let revision = self.promotable().filter(|_| due)?;
         Some(Action::promote(&self.member.set, revision, keys::MANAGER_ROLLOUT_GROUP))
     }
 }

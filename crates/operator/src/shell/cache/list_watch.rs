@@ -86,7 +86,7 @@ impl Source {
             };
             match followed {
                 Ok(()) => self.failures = 0,
-                Err(ApiError::Gone(_)) => self.version = None,
+                Err(ApiError::Gone(_)) if self.version.is_some() => self.version = None,
                 // The feature for streamed lists is off, or the server is too old to know it.
                 Err(ApiError::Refused { code: 400 | 422, .. }) if self.streams && self.version.is_none() => {
                     tracing::info!(resource = %self.resource, "the server does not stream lists: paging instead");
@@ -324,3 +324,7 @@ async fn changed(wanted: &mut watch::Receiver<u64>) {
 #[cfg(test)]
 #[path = "list_watch_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "outage_tests.rs"]
+mod outage_tests;

@@ -226,6 +226,8 @@ struct UpdateStrategy<'a> {
 #[serde(default, rename_all = "camelCase")]
 struct SetStatus<'a> {
     observed_generation: i64,
+    ready_replicas: u32,
+    updated_replicas: u32,
     #[serde(borrow)]
     current_revision: Cow<'a, str>,
     #[serde(borrow)]
@@ -316,6 +318,7 @@ pub(super) fn set(json: &str, interner: &mut Interner) -> Result<Decoded<SetRow>
     let known = |revision: Cow<'_, str>| (!revision.is_empty()).then(|| Box::from(revision.as_ref()));
     let namespace = interner.text(&metadata.namespace);
     let name: Arc<str> = metadata.name.as_ref().into();
+    let replicas = spec.replicas.unwrap_or(1);
     let row = SetRow {
         namespace: Arc::clone(&namespace),
         name: Arc::clone(&name),
@@ -330,7 +333,7 @@ pub(super) fn set(json: &str, interner: &mut Interner) -> Result<Decoded<SetRow>
             paused: annotation(keys::PAUSED),
             rollout_status: annotation(keys::ROLLOUT_STATUS),
         },
-        replicas: spec.replicas.unwrap_or(1),
+        replicas,
         first_ordinal: spec.ordinals.map_or(0, |ordinals| ordinals.start),
         min_ready: SignedDuration::from_secs(spec.min_ready_seconds.unwrap_or(0).max(0)),
         strategy: match spec.update_strategy.kind.as_ref() {
@@ -346,6 +349,7 @@ pub(super) fn set(json: &str, interner: &mut Interner) -> Result<Decoded<SetRow>
             .collect(),
         current_revision: known(status.current_revision),
         update_revision: known(status.update_revision),
+        counted: [status.ready_replicas, status.updated_replicas] == [replicas; 2],
     };
     Ok(Decoded { namespace, name, resource_version: metadata.resource_version.into(), row: Some(row) })
 }
@@ -394,6 +398,7 @@ pub(super) fn unreadable_set(json: &str, interner: &mut Interner) -> Option<SetR
         template_labels: Labels::new(),
         current_revision: None,
         update_revision: None,
+        counted: false,
     })
 }
 

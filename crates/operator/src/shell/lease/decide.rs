@@ -9,7 +9,7 @@
 //!
 //! Outside of this, and left to the preconditions of the writes: a machine whose monotonic clock itself stops
 //! (a suspended virtual machine), and somebody with the permission to write the lease who clears its holder,
-//! or who deletes it while it is held and another process is about to see it for the first time.
+//! or who deletes it while it is held and another is about to create it.
 
 use std::time::Duration;
 
@@ -291,6 +291,10 @@ impl View {
 #[cfg(test)]
 #[path = "decide_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "model.rs"]
+mod model;
 
 #[cfg(test)]
 #[path = "model_tests.rs"]

@@ -439,3 +439,7 @@ fn place(config: &Config) -> Place<'_> {
 fn collection(config: &Config) -> Place<'_> {
     Place::collection(Resource::Leases, Some(&config.namespace))
 }
+
+#[cfg(test)]
+#[path = "elector_tests.rs"]
+mod tests;

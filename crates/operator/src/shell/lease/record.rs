@@ -161,6 +161,13 @@ impl Lease {
         })
     }
 
+    /// This lease as the server would have stored it.
+    #[cfg(test)]
+    pub(super) fn at_version(mut self, version: String) -> Self {
+        self.metadata.resource_version = version;
+        self
+    }
+
     fn with(&self, record: Record) -> Self {
         Self { spec: Spec { record, rest: self.spec.rest.clone() }, ..self.clone() }
     }

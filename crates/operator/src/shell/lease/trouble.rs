@@ -26,7 +26,7 @@ pub(super) enum Trouble {
     Malformed(#[from] Malformed),
     #[error("another was faster: {0}")]
     Raced(String),
-    #[error("{verb} failed: {error}")]
+    #[error("{verb} failed: {error}; is the API server up and reachable from here?")]
     Call { verb: &'static str, error: ApiError },
     #[error("the watch broke: {0}")]
     Watch(ApiError),

@@ -70,6 +70,23 @@ fn a_broken_pod_of_the_target_revision_stays_and_is_told() {
 }
 
 #[test]
+fn a_crash_loop_that_runs_for_a_moment_is_no_news() {
+    let new_pod = || {
+        let group = given().old("a").max_unavailable("a", "1");
+        group.pod("a-0", |pod| pod.revision = Some(NEW.into()))
+    };
+    let told = |subject: &str| {
+        let told = format!(
+            r#"{{"group":"ingester","state":"PodBroken","subject":"{subject}","message":"m","since":"1970-01-01T00:00:00Z"}}"#
+        );
+        new_pod().set("a", move |set| set.steering.rollout_status = Some(told.into()))
+    };
+    told(NEW).not_ready("a-0").then(&["a PodBroken", "b UpToDate"]);
+    told("another").not_ready("a-0").then(&["a Rolling", "b UpToDate"]);
+    new_pod().not_ready("a-0").then(&["a Rolling", "b UpToDate"]);
+}
+
+#[test]
 fn a_broken_last_pod_of_the_target_revision_stays_and_is_told() {
     let group = given().set("a", |set| set.current_revision = Some("old".into())).broken("a-2").old("b");
     group.then(&["a PodBroken", "b WaitingForTurn a"]);

@@ -173,6 +173,7 @@ fn promotions_tell_the_truth(cluster: &Cluster, plan: &Plan) {
         assert_eq!(revision, set.update_revision.as_deref());
         assert_eq!(action.precondition.resource_version.as_ref(), Some(&set.resource_version));
         assert_eq!(down(cluster, set), 0, "{} is called done with pods down", set.name);
+        assert!(set.counted, "{} is promoted in a race with its own controller", set.name);
         let wanted = pods(cluster, set).filter(|pod| wanted(set, pod));
         for pod in wanted {
             assert_eq!(pod.revision.as_deref(), revision, "{} is called done, {} is not", set.name, pod.name);

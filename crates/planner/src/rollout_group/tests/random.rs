@@ -18,7 +18,7 @@ use crate::reason::Reason;
 use crate::set::{SetRow, Strategy as UpdateStrategy};
 
 const HISTORIES: u32 = 300;
-const STEPS: usize = 60;
+const STEPS: usize = 80;
 /// Used unless the environment names another one, so that a run is the same everywhere.
 const SEED: u64 = 20_250_615;
 
@@ -28,16 +28,16 @@ fn step() -> impl Strategy<Value = Step> {
     let zone = 0..3_usize;
     let pod = 0..12_usize;
     prop_oneof![
-        24 => any::<prop::sample::Index>().prop_map(|pick| Step::Work(pick.index(1 << 16))),
+        40 => any::<prop::sample::Index>().prop_map(|pick| Step::Work(pick.index(1 << 16))),
         4 => (zone.clone(), prop::bool::weighted(0.3)).prop_map(|(zone, bad)| Step::Edit { zone, bad }),
         2 => zone.clone().prop_map(|zone| Step::Rollback { zone }),
-        2 => (zone.clone(), any::<bool>()).prop_map(|(zone, paused)| Step::Pause { zone, paused }),
+        1 => (zone.clone(), any::<bool>()).prop_map(|(zone, paused)| Step::Pause { zone, paused }),
         1 => (zone.clone(), 0..5_u32).prop_map(|(zone, replicas)| Step::Scale { zone, replicas }),
         1 => (zone.clone(), prop::sample::select(&BUDGETS[..]))
             .prop_map(|(zone, value)| Step::Budget { zone, value }),
-        1 => (zone, prop::bool::weighted(0.7)).prop_map(|(zone, on_delete)| Step::Strategy { zone, on_delete }),
-        2 => pod.clone().prop_map(Step::Fail),
-        2 => pod.clone().prop_map(Step::Crash),
+        1 => (zone, prop::bool::weighted(0.9)).prop_map(|(zone, on_delete)| Step::Strategy { zone, on_delete }),
+        1 => pod.clone().prop_map(Step::Fail),
+        1 => pod.clone().prop_map(Step::Crash),
         1 => pod.prop_map(Step::Evict),
         2 => (0..20_u8).prop_map(Step::Wait),
     ]
@@ -73,6 +73,7 @@ fn every_history_keeps_the_guarantees_and_ends_at_the_goal() {
     let (deletions, standstills) = (Cell::new(0_usize), Cell::new(0_usize));
     let run = |(replicas, min_ready, steps): (Vec<u32>, i64, Vec<Step>)| {
         let mut group = group(&replicas, min_ready);
+        (0..replicas.len()).for_each(|zone| group.step(&Step::Edit { zone, bad: false }));
         for step in &steps {
             group.step(step);
             let plan = group.operate();

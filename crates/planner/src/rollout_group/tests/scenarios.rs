@@ -96,6 +96,12 @@ fn e_r17_a_zone_that_is_done_has_its_target_called_current() {
 }
 
 #[test]
+fn e_r17c_a_zone_is_promoted_only_after_its_controller_has_counted_its_pods() {
+    let group = given().set("a", |set| (set.current_revision, set.counted) = (Some("old".into()), false));
+    group.then(&["a UpToDate", "b UpToDate"]);
+}
+
+#[test]
 fn e_r17b_a_zone_is_promoted_while_the_next_one_rolls() {
     let group = given().set("a", |set| set.current_revision = Some("old".into())).old("b");
     group.then(&["delete b-0", "delete b-1", "promote a to new", "a UpToDate", "b Rolling"]);
@@ -139,8 +145,8 @@ fn e_r22_an_updated_zone_without_any_pod_keeps_the_next_one_waiting() {
 fn e_r23_a_set_without_the_group_label_is_untouched_and_freed_of_our_annotation() {
     let mut group = given().old("b").broken("b-1");
     let as_member = group.then(&["delete b-1", "delete b-0", "a UpToDate", "b Rolling"]);
-    assert!(release(group.set_mut("b")).is_none(), "nothing is taken from a member");
     group.apply_all(&as_member);
+    assert!(release(group.set_mut("b")).is_none(), "nothing is taken from a member");
 
     let mut group = group.set("b", |set| set.group = None);
     group.then(&["a UpToDate"]);

@@ -22,6 +22,8 @@ pub(super) enum Work {
     Retire(Box<str>),
     /// The set's controller creates a pod from the present template.
     Create(Arc<str>, u32),
+    /// The set's controller counts its pods again.
+    Count(Arc<str>),
     /// A terminating pod is gone.
     Remove(Box<str>),
     /// A pod's containers start.
@@ -87,6 +89,9 @@ impl Cluster {
             work.extend(surplus.map(|pod| Work::Retire(pod.name.clone())));
             let absent = set.ordinals().filter(|ordinal| own().all(|pod| *pod.name != name_of(*ordinal)));
             work.extend(absent.map(|ordinal| Work::Create(Arc::clone(&set.name), ordinal)));
+            if set.counted != self.complete(set) {
+                work.push(Work::Count(Arc::clone(&set.name)));
+            }
         }
         for pod in &self.pods {
             let name = || pod.name.clone();
@@ -100,6 +105,13 @@ impl Cluster {
         work
     }
 
+    /// Whether as many pods of the target revision are Ready as the spec asks for.
+    fn complete(&self, set: &SetRow) -> bool {
+        let own = self.pods.iter().filter(|pod| pod.owner == set.uid && pod.ready());
+        let updated = own.filter(|pod| pod.revision.as_deref() == set.update_revision.as_deref());
+        updated.count() as u64 == u64::from(set.replicas)
+    }
+
     pub(super) fn perform(&mut self, work: Work) {
         self.writes += 1;
         let version: Box<str> = self.writes.to_string().into();
@@ -111,6 +123,11 @@ impl Cluster {
                 set.observed_generation = set.generation;
                 set.update_revision = target.map(Into::into);
                 set.resource_version = version;
+            }
+            Work::Count(name) => {
+                let number = self.sets.iter().position(|set| set.name == name).unwrap();
+                let counted = self.complete(&self.sets[number]);
+                (self.sets[number].counted, self.sets[number].resource_version) = (counted, version);
             }
             Work::Create(name, ordinal) => {
                 let set = self.sets.iter().find(|set| set.name == name).unwrap().clone();

@@ -1,0 +1,190 @@
+//! The cluster that is measured on: a real control plane, hollow nodes, and one observer.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::api::ListParams;
+use kube::core::{ObjectList, PartialObjectMeta};
+use kube::{Api, Client};
+use sts_plus_cluster::nodes::{Config, HollowNodes, Node, Running};
+use sts_plus_harness::wait::{NotYet, try_until, try_until_stable};
+use sts_plus_harness::{Assets, ControlPlane, Identity, Options, Scope};
+
+use crate::observer::Observer;
+use crate::say;
+use crate::timeline::Turn;
+use crate::workload::{self, Delays, Group, RolledBy};
+
+/// Where the lease lives.
+pub(crate) const HOME: &str = "default";
+/// Where groups are rolled.
+pub(crate) const FIELD: &str = "rolled";
+/// Where nothing looks after pods, so that a write is nothing but a write.
+pub(crate) const SCRATCH: &str = "scratch";
+
+/// Who the StatefulSet controller of kube-controller-manager is.
+pub(crate) const STATEFULSET_CONTROLLER: &str = "system:serviceaccount:kube-system:statefulset-controller";
+
+const ZONES: usize = 3;
+/// What delays of pods are drawn from.
+const SEED: u64 = 20_261_115;
+
+/// The full cluster: 1,000 sets of 10 pods, three to a group.
+const FULL_SETS: usize = 1_000;
+const FULL_REPLICAS: usize = 10;
+const FULL_NAMESPACES: usize = 10;
+const FULL_PREFIX: &str = "full-";
+/// Filling takes one to two minutes on two idle cores.
+const FILL_DEADLINE: Duration = Duration::from_mins(10);
+/// A controller that has not asked for anything for this long has nothing to do.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// How much is in the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// Nothing but what is measured.
+    Empty,
+    /// 10,000 pods in 1,000 sets besides.
+    Full,
+}
+
+/// A running cluster.
+pub(crate) struct Bed {
+    pub(crate) observer: Observer,
+    // Stops before the server does.
+    _nodes: Running,
+    pub(crate) plane: ControlPlane,
+}
+
+impl Bed {
+    /// Starts a cluster and fills it.
+    pub(crate) async fn start(assets: &Assets, size: Size) -> Result<Self> {
+        say!("starting a control plane ({size:?})");
+        let mut options = Options::default();
+        if size == Size::Full {
+            // Ten thousand pods at its usual 20 requests a second would take an hour.
+            let fast = ["--kube-api-qps=5000", "--kube-api-burst=10000", "--concurrent-statefulset-syncs=20"];
+            options.controller_manager_flags = fast.map(str::to_owned).to_vec();
+        }
+        let plane = ControlPlane::start(assets, options).await?;
+        let mut namespaces = BTreeSet::from([FIELD.to_owned()]);
+        if size == Size::Full {
+            namespaces.extend((0..FULL_NAMESPACES).map(full_namespace));
+        }
+        for namespace in namespaces.iter().map(String::as_str).chain([SCRATCH]) {
+            plane.create_namespace(namespace).await?;
+        }
+        let nodes = (0..ZONES).map(|zone| Node::new(format!("node-{zone}"), format!("zone-{zone}")));
+        let config = Config { namespaces, nodes: nodes.collect(), seed: SEED, ..Config::default() };
+        let nodes = HollowNodes::new(plane.admin(), config).start();
+        if size == Size::Full {
+            fill(&plane).await?;
+        }
+        // Only now: a watch that falls behind while the cluster fills would be closed by the server.
+        let observer = Observer::start(plane.admin()).await?;
+        Ok(Self { observer, _nodes: nodes, plane })
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.plane.admin()
+    }
+
+    /// Creates a group and waits until all of its pods are Ready.
+    pub(crate) async fn create(&mut self, group: &Group) -> Result<()> {
+        let mark = self.observer.mark();
+        group.create(&self.client()).await?;
+        self.observer.until(mark, &group.namespace, Turn::Ready, group.pods(), FILL_DEADLINE).await
+    }
+
+    /// An identity that may do what the chart grants, and no more.
+    pub(crate) async fn operator_identity(&self, name: &str) -> Result<Identity> {
+        let identity = self.plane.identity(name)?;
+        let work = vec![
+            rule("apps", "statefulsets", &["list", "watch", "patch"]),
+            rule("apps", "statefulsets/status", &["patch"]),
+            rule("", "pods", &["get", "list", "watch", "delete"]),
+            rule("", "events", &["create", "patch"]),
+        ];
+        let home = vec![rule("coordination.k8s.io", "leases", &["create", "get", "watch", "update"])];
+        self.plane.grant(&identity, Scope::Cluster, work).await?;
+        self.plane.grant(&identity, Scope::Namespace(HOME), home).await?;
+        Ok(identity)
+    }
+
+    /// Waits until a user has asked for nothing but its lease for a while; how many requests it has made.
+    pub(crate) async fn settled(&self, identity: &Identity) -> Result<usize> {
+        let what = format!("{} to be at rest", identity.name());
+        let settled = try_until_stable(FILL_DEADLINE, QUIET, what, || async {
+            let requests = self.plane.requests(identity)?;
+            Ok(requests.iter().filter(|request| request.resource != "leases").count())
+        });
+        Ok(settled.await?)
+    }
+
+    /// The process id of kube-controller-manager, for figures beside ours.
+    pub(crate) fn controller_manager(&self) -> Result<u32> {
+        // etcd, kube-apiserver, kube-controller-manager.
+        self.plane.pids().get(2).copied().context("kube-controller-manager does not run")
+    }
+
+    /// Where logs go; gone with the cluster.
+    pub(crate) fn folder(&self) -> &Path {
+        self.plane.folder()
+    }
+}
+
+/// Fills a cluster through the StatefulSet controller and the hollow nodes, as any other cluster is filled.
+async fn fill(plane: &ControlPlane) -> Result<()> {
+    let pods = FULL_SETS * FULL_REPLICAS;
+    say!("filling it with {pods} pods in {FULL_SETS} sets");
+    let groups: Vec<_> = (0..FULL_SETS.div_ceil(ZONES))
+        .map(|index| Group {
+            namespace: full_namespace(index % FULL_NAMESPACES),
+            name: format!("store-{index}"),
+            zones: ZONES.min(FULL_SETS - index * ZONES),
+            replicas: FULL_REPLICAS,
+            delays: Delays::NONE,
+            rolled_by: RolledBy::Us,
+        })
+        .collect();
+    workload::create_all(&plane.admin(), &groups).await?;
+    for share in 1..=4 {
+        let wanted = pods * share / 4;
+        try_until(FILL_DEADLINE, format!("{wanted} pods"), || async {
+            let request = http::Request::get("/api/v1/pods?limit=1").body(Vec::new())?;
+            let listed: ObjectList<PartialObjectMeta> = plane.admin().request(request).await?;
+            let others = listed.metadata.remaining_item_count.unwrap_or_default();
+            let there = listed.items.len() + usize::try_from(others)?;
+            if there >= wanted { Ok(()) } else { Err(NotYet::saw(there)) }
+        })
+        .await?;
+        say!("{wanted} pods are there");
+    }
+    let what = "the StatefulSet controller to be done";
+    try_until_stable(FILL_DEADLINE, QUIET, what, || async {
+        Ok(plane.requests_of(STATEFULSET_CONTROLLER)?.len())
+    })
+    .await?;
+    let sets = Api::<StatefulSet>::all(plane.admin()).list(&ListParams::default()).await?;
+    let ready = sets.iter().filter_map(|set| set.status.as_ref()?.ready_replicas);
+    let ready: usize = ready.map(|ready| usize::try_from(ready).unwrap_or_default()).sum();
+    ensure!(ready == pods, "only {ready} of {pods} pods are Ready");
+    Ok(())
+}
+
+fn full_namespace(index: usize) -> String {
+    format!("{FULL_PREFIX}{index}")
+}
+
+fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(vec![resource.to_owned()]),
+        verbs: verbs.iter().map(ToString::to_string).collect(),
+        ..PolicyRule::default()
+    }
+}

@@ -1,0 +1,133 @@
+//! The one observer: a single watch that stamps everything, so that its own delay cancels out.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use futures::StreamExt;
+use kube::Client;
+use kube::api::WatchEvent;
+use serde::Deserialize;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::timeline::{Pod, Sight, Tracker, Turn};
+
+/// Longer than any benchmark runs, in seconds.
+const WATCH_SECONDS: u32 = 3600;
+
+/// Watches all pods of a cluster.
+pub(crate) struct Observer {
+    sights: Arc<Mutex<Vec<Sight>>>,
+    news: watch::Receiver<usize>,
+    work: JoinSet<Result<()>>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    metadata: ListMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    resource_version: String,
+}
+
+impl Observer {
+    /// Begins to watch; pods that are there already are not told of.
+    pub(crate) async fn start(client: Client) -> Result<Self> {
+        let sights = Arc::<Mutex<Vec<Sight>>>::default();
+        let (tell, news) = watch::channel(0);
+        let request = http::Request::get("/api/v1/pods?limit=1").body(Vec::new())?;
+        let listed: Listed = client.request(request).await.context("list pods")?;
+        let path = format!(
+            "/api/v1/pods?watch=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={}",
+            listed.metadata.resource_version
+        );
+        let mut work = JoinSet::new();
+        work.spawn(follow(client, path, Arc::clone(&sights), tell));
+        Ok(Self { sights, news, work })
+    }
+
+    /// A point in the record, to ask later what came after it.
+    pub(crate) fn mark(&self) -> usize {
+        lock(&self.sights).len()
+    }
+
+    /// What was seen in a namespace since that point.
+    pub(crate) fn since(&self, mark: usize, namespace: &str) -> Vec<Sight> {
+        let sights = lock(&self.sights);
+        sights.iter().skip(mark).filter(|sight| sight.namespace == namespace).cloned().collect()
+    }
+
+    /// Waits until a turn has been seen so often in a namespace since that point.
+    pub(crate) async fn until(
+        &mut self,
+        mark: usize,
+        namespace: &str,
+        turn: Turn,
+        times: usize,
+        deadline: Duration,
+    ) -> Result<()> {
+        let (mut looked_at, mut count) = (mark, 0);
+        let counted = async {
+            loop {
+                self.news.borrow_and_update();
+                {
+                    let sights = lock(&self.sights);
+                    let new = sights.get(looked_at..).unwrap_or_default();
+                    let wanted = |sight: &&Sight| sight.turn == turn && sight.namespace == namespace;
+                    count += new.iter().filter(wanted).count();
+                    looked_at = sights.len();
+                }
+                if count >= times {
+                    return Ok(());
+                }
+                if self.news.changed().await.is_err() {
+                    return self.work.join_next().await.context("the observer has ended")??;
+                }
+            }
+        };
+        match timeout(deadline, counted).await {
+            Ok(counted) => counted,
+            Err(_) => {
+                Err(anyhow!("after {deadline:?} only {count} of {times} pods in {namespace} were {turn:?}"))
+            }
+        }
+    }
+}
+
+async fn follow(
+    client: Client,
+    path: String,
+    sights: Arc<Mutex<Vec<Sight>>>,
+    tell: watch::Sender<usize>,
+) -> Result<()> {
+    let start = Instant::now();
+    let mut tracker = Tracker::default();
+    let request = http::Request::get(path).body(Vec::new())?;
+    let mut events = pin!(client.request_events::<Pod>(request).await.context("watch pods")?);
+    while let Some(event) = events.next().await {
+        let at = start.elapsed();
+        let new = match event.context("the observer's watch")? {
+            WatchEvent::Added(pod) | WatchEvent::Modified(pod) => tracker.seen(&pod, at),
+            WatchEvent::Deleted(pod) => vec![tracker.gone(&pod, at)],
+            WatchEvent::Bookmark(_) => Vec::new(),
+            WatchEvent::Error(status) => bail!("the observer's watch: {status:?}"),
+        };
+        let seen = {
+            let mut sights = lock(&sights);
+            sights.extend(new);
+            sights.len()
+        };
+        tell.send_replace(seen);
+    }
+    bail!("the server ended the observer's watch")
+}
+
+fn lock(sights: &Mutex<Vec<Sight>>) -> MutexGuard<'_, Vec<Sight>> {
+    sights.lock().unwrap_or_else(PoisonError::into_inner)
+}

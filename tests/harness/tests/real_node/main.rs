@@ -1,0 +1,148 @@
+//! The real thing: containers that containerd and runc start, and sts-plus as one of them.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test, which clippy recognises by an attribute that this kind does not have"
+)]
+
+mod fleet;
+mod operator;
+mod stages;
+mod workload;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use sts_plus_harness::{
+    Assets, Image, RealNode, cannot_run,
+    real_node::{self, Unsupported},
+    sandbox::{Place, Sandbox},
+};
+use tokio::runtime::Runtime;
+
+use stages::Stages;
+
+/// The longest stage takes half a minute on two idle cores.
+const DEADLINE: Duration = Duration::from_mins(4);
+
+/// Owned by `main`, so that it is stopped at the end.
+struct Cluster {
+    node: RealNode,
+    runtime: Runtime,
+    /// The binary that the image of sts-plus was made of, where there is one.
+    sts_plus: Result<PathBuf, String>,
+}
+
+enum Unavailable {
+    Unsupported(Unsupported),
+    Start,
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Both tests want the two cores to themselves.
+    arguments.test_threads = Some(1);
+    let cluster = match (arguments.list, real_node::supported()) {
+        (true, _) => Err(Unavailable::Start),
+        (false, Err(unsupported)) => Err(Unavailable::Unsupported(unsupported)),
+        (false, Ok(assets)) => match Sandbox::enter() {
+            Ok(Place::Outside(code)) => return code,
+            Ok(Place::Inside(sandbox)) => start(sandbox, &assets),
+            Err(error) => {
+                eprintln!("{error}");
+                Err(Unavailable::Start)
+            }
+        },
+    };
+    let cluster = Arc::new(cluster);
+    let trials = vec![
+        trial("a_node_comes_up_and_runs_a_set_of_real_containers", &cluster, async |cluster| {
+            workload::a_set_of_real_containers(&cluster.node).await;
+            Ok(Completion::Completed)
+        }),
+        trial("the_chart_rolls_three_zones_of_real_containers", &cluster, async |cluster| {
+            match &cluster.sts_plus {
+                Err(reason) => cannot_run(reason),
+                Ok(binary) => {
+                    operator::three_zones(&cluster.node, binary).await;
+                    Ok(Completion::Completed)
+                }
+            }
+        }),
+    ];
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    stages::tell();
+    if let (true, Ok(cluster)) = (conclusion.has_failed(), &*cluster) {
+        cluster.runtime.block_on(describe(&cluster.node));
+    }
+    drop(cluster);
+    conclusion.exit_code()
+}
+
+fn start(sandbox: Sandbox, assets: &Assets) -> Result<Cluster, Unavailable> {
+    let runtime = Runtime::new().unwrap();
+    let mut stages = Stages::begin("the node");
+    let sts_plus = dist_binary();
+    let mut images = vec![workload::image("v1"), workload::image("v2")];
+    images.extend(sts_plus.as_deref().map(image));
+    match runtime.block_on(RealNode::start(sandbox, assets, &images)) {
+        Ok(node) => {
+            stages.end("control plane started, images loaded, node Ready");
+            Ok(Cluster { node, runtime, sts_plus })
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            Err(Unavailable::Start)
+        }
+    }
+}
+
+/// Prints what may tell why a test failed.
+async fn describe(node: &RealNode) {
+    let logs =
+        ["-n", operator::HOME, "logs", "--prefix", "--tail=50", "-l", "app.kubernetes.io/name=sts-plus"];
+    for question in [&["get", "pods,statefulsets", "-A", "-o", "wide"][..], &["get", "events", "-A"], &logs] {
+        let answer = node.kubectl(question).await.unwrap_or_else(|error| error.to_string());
+        eprintln!("kubectl {}:\n{answer}", question.join(" "));
+    }
+    eprintln!("{}", node.log_tails());
+}
+
+/// What `make dist` makes.
+fn dist_binary() -> Result<PathBuf, String> {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").into();
+    let target = PathBuf::from(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(default));
+    let binary =
+        target.join(format!("{}-unknown-linux-gnu", env::consts::ARCH)).join("dist").join("sts-plus");
+    if binary.is_file() { Ok(binary) } else { Err(format!("{} is missing: run make dist", binary.display())) }
+}
+
+/// As the Containerfile makes it.
+fn image(binary: &Path) -> Image {
+    let certificates = std::fs::read("/etc/ssl/certs/ca-certificates.crt").unwrap();
+    Image::new(operator::IMAGE, &["/sts-plus"], &["run"])
+        .user("65532:65532")
+        .program("/sts-plus", binary)
+        .unwrap()
+        .file("/etc/ssl/certs/ca-certificates.crt", certificates)
+}
+
+fn trial<F>(name: &'static str, cluster: &Arc<Result<Cluster, Unavailable>>, test: F) -> Trial
+where
+    F: AsyncFnOnce(&Cluster) -> Result<Completion, Failed> + Send + 'static,
+{
+    let cluster = cluster.clone();
+    Trial::ignorable_test(name, move || match &*cluster {
+        Err(Unavailable::Unsupported(unsupported)) => cannot_run(unsupported),
+        Err(Unavailable::Start) => Err(Failed::from("the node did not start, see above")),
+        Ok(cluster) => cluster.runtime.block_on(test(cluster)),
+    })
+}

@@ -1,0 +1,127 @@
+//! The chart grants what the operator uses, and nothing else: the rules against the API server's own record, over
+//! servers that stream lists and servers that do not, a lost answer, a repeated event and a standby.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test, which clippy recognises by an attribute that this kind does not have"
+)]
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::Client;
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use sts_plus_api::keys;
+use sts_plus_harness::Assets;
+use sts_plus_harness::faults::{Fault, Faults};
+use sts_plus_harness::wait::{NotYet, until};
+use sts_plus_operator::operator::{Settings, run};
+use sts_plus_operator::shell::cache::Scope;
+use sts_plus_operator::shell::lease;
+use sts_plus_operator::shell::metrics::Metrics;
+use sts_plus_scenarios::cluster::Cluster;
+use sts_plus_scenarios::fixture::{Template, three_zones};
+use sts_plus_scenarios::observer::DEADLINE;
+use sts_plus_scenarios::real::RealCluster;
+use sts_plus_scenarios::rules;
+use sts_plus_scenarios::scene::Scene;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// A verb on a resource.
+type Use = (String, String);
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let name = "the_chart_grants_exactly_the_verbs_that_are_used";
+    let trial = Trial::ignorable_test(name, || match Assets::find() {
+        Ok(assets) => compare(&assets),
+        Err(missing) => missing.verdict(),
+    });
+    libtest_mimic::run(&arguments, vec![trial]).exit_code()
+}
+
+fn compare(assets: &Assets) -> Result<Completion, Failed> {
+    let granted: BTreeSet<Use> = rules::work().iter().chain(&rules::home()).flat_map(uses).collect();
+    let mut used = BTreeSet::new();
+    for streaming_lists in [true, false] {
+        let runtime = Runtime::new().unwrap();
+        let cluster = runtime.block_on(RealCluster::start(assets, streaming_lists)).unwrap();
+        used.extend(runtime.block_on(work(Arc::new(cluster))));
+    }
+    let unused: Vec<_> = granted.difference(&used).collect();
+    let missing: Vec<_> = used.difference(&granted).collect();
+    if unused.is_empty() && missing.is_empty() {
+        return Ok(Completion::Completed);
+    }
+    Err(format!("granted and never used: {unused:?}; used and not granted: {missing:?}").into())
+}
+
+fn uses(rule: &PolicyRule) -> Vec<Use> {
+    let resources = rule.resources.iter().flatten();
+    resources
+        .flat_map(|resource| rule.verbs.iter().map(move |verb| (verb.clone(), resource.clone())))
+        .collect()
+}
+
+/// A rollout with everything that makes the operator ask for something.
+async fn work(cluster: Arc<dyn Cluster>) -> BTreeSet<Use> {
+    let scene = Scene::new(&cluster, "permissions").await;
+    let zones = three_zones(2);
+    scene.given(&zones).await;
+    let account = scene.account("operator").await;
+    cluster.grant(&account, Some(&scene.namespace), rules::home()).await.unwrap();
+
+    let lost = AtomicBool::new(false);
+    let faults = Faults::new(move |call| {
+        let deletion = call.method == "DELETE" && call.path.contains("/pods/");
+        if deletion && !lost.swap(true, Ordering::Relaxed) { Fault::LoseAnswer } else { Fault::None }
+    });
+    let mut operators = JoinSet::new();
+    let (stop, stopped) = watch::channel(false);
+    start(&mut operators, faults.client(&account.client), &scene.namespace, &stopped);
+    scene.says("zone-a", "UpToDate").await;
+    start(&mut operators, account.client.clone(), &scene.namespace, &stopped);
+    until(DEADLINE, "the standby to watch the lease", || async {
+        let requests = cluster.requests(&account)?;
+        let watched = requests.iter().any(|request| request.verb == "watch" && request.resource == "leases");
+        watched.then_some(()).ok_or_else(|| NotYet::saw(requests.len()))
+    })
+    .await;
+
+    scene.change(&zones, &Template::new("v2")).await;
+    scene.rolled(&zones, "v2").await;
+    for _ in 0..2 {
+        scene.annotate_set("zone-b", keys::PAUSED, Some("true")).await;
+        scene.says("zone-b", "Paused").await;
+        scene.annotate_set("zone-b", keys::PAUSED, None).await;
+        scene.says("zone-b", "UpToDate").await;
+    }
+    until(DEADLINE, "the repeated event to be counted", || async {
+        let requests = cluster.requests(&account)?;
+        let counted = requests.iter().any(|request| request.verb == "patch" && request.resource == "events");
+        counted.then_some(()).ok_or_else(|| NotYet::saw(requests.len()))
+    })
+    .await;
+    stop.send_replace(true);
+    while operators.join_next().await.is_some() {}
+    let requests = cluster.settled_requests(&account).await.unwrap();
+    let refused: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    requests.into_iter().map(|request| (request.verb, request.resource)).collect()
+}
+
+fn start(operators: &mut JoinSet<()>, client: Client, namespace: &str, stop: &watch::Receiver<bool>) {
+    let settings = Settings {
+        scope: Scope::Namespaces(vec![namespace.to_owned()]),
+        lease: Some(lease::Config::new(namespace, "permissions")),
+        listener: None,
+        instance: "permissions".to_owned(),
+    };
+    operators.spawn(run(client, settings, Metrics::new(), stop.clone()));
+}
