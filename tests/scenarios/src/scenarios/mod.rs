@@ -12,7 +12,6 @@ mod crash;
 mod faults;
 mod leadership;
 mod outage;
-mod permissions;
 mod rollout;
 mod steering;
 mod telling;
@@ -69,7 +68,6 @@ pub fn all() -> Vec<Scenario> {
         outage::all(),
         leadership::all(),
         crash::all(),
-        permissions::all(),
         rollout::all(),
         waiting::all(),
         steering::all(),
