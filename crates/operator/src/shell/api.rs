@@ -376,7 +376,7 @@ impl Lines {
     pub async fn next(&mut self, idle_limit: Duration) -> Result<Option<Vec<u8>>, ApiError> {
         loop {
             let unscanned = self.buffer.get(self.scanned..).unwrap_or_default();
-            if let Some(end) = unscanned.iter().position(|byte| *byte == b'\n') {
+            if let Some(end) = memchr::memchr(b'\n', unscanned) {
                 let rest = self.buffer.split_off(self.scanned + end + 1);
                 self.scanned = 0;
                 return Ok(Some(std::mem::replace(&mut self.buffer, rest)));

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::value::RawValue;
 use sts_plus_api::keys;
 use tokio::sync::watch;
 
@@ -159,7 +158,7 @@ impl Source {
             let page: Page<'_> = serde_json::from_slice(&bytes)
                 .map_err(|error| ApiError::Unanswered(format!("unreadable page: {error}")))?;
             for item in page.items {
-                listed.extend(self.upsert(item).name);
+                listed.extend(self.upsert(item.get()).name);
             }
             if page.metadata.next.is_empty() {
                 self.listed(round, page.metadata.resource_version, &listed);
@@ -202,13 +201,13 @@ impl Source {
 
     /// Takes in one line of a watch.
     fn take(&mut self, line: &[u8]) -> Result<Taken, ApiError> {
-        let line: Line<'_> = serde_json::from_slice(line)
+        let event = Line::read(line)
             .map_err(|error| ApiError::Unanswered(format!("unreadable watch event: {error}")))?;
-        let marker = || serde_json::from_str::<Marker>(line.object.get()).unwrap_or_default();
-        match line.kind.as_ref() {
-            "ADDED" | "MODIFIED" => Ok(Taken::Object(self.advance(line.object, true))),
+        let marker = || serde_json::from_str::<Marker>(event.object).unwrap_or_default();
+        match event.kind.as_ref() {
+            "ADDED" | "MODIFIED" => Ok(Taken::Object(self.advance(event.object, true))),
             "DELETED" => {
-                self.advance(line.object, false);
+                self.advance(event.object, false);
                 Ok(Taken::Object(None))
             }
             "BOOKMARK" => {
@@ -227,7 +226,7 @@ impl Source {
     }
 
     /// Takes in an object, and goes on from its version once the list is complete.
-    fn advance(&mut self, object: &RawValue, exists: bool) -> Option<Name> {
+    fn advance(&mut self, object: &str, exists: bool) -> Option<Name> {
         let applied = if exists { self.upsert(object) } else { self.remove(object) };
         if self.version.is_some() {
             // Without a version the place in the stream is lost, and the next list finds it again.
@@ -237,8 +236,8 @@ impl Source {
         applied.name
     }
 
-    fn upsert(&self, object: &RawValue) -> Applied {
-        let mut applied = self.cache.store.upsert(self.resource, object.get());
+    fn upsert(&self, object: &str) -> Applied {
+        let mut applied = self.cache.store.upsert(self.resource, object);
         if let Some(undecodable) = &applied.undecodable {
             self.tell_undecodable(undecodable);
         }
@@ -246,8 +245,8 @@ impl Source {
         applied
     }
 
-    fn remove(&self, object: &RawValue) -> Applied {
-        let mut applied = self.cache.store.remove(self.resource, object.get());
+    fn remove(&self, object: &str) -> Applied {
+        let mut applied = self.cache.store.remove(self.resource, object);
         applied.touched.drain(..).for_each(|touched| (self.listener)(touched));
         applied
     }

@@ -21,12 +21,39 @@ use super::intern::Interner;
 const UNREADABLE: &str = "unreadable";
 
 /// One line of a watch.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub(super) struct Line<'a> {
-    #[serde(rename = "type", borrow)]
     pub(super) kind: Cow<'a, str>,
+    pub(super) object: &'a str,
+}
+
+#[derive(Deserialize)]
+struct LineInAnyForm<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
     #[serde(borrow)]
-    pub(super) object: &'a RawValue,
+    object: &'a RawValue,
+}
+
+impl<'a> Line<'a> {
+    /// Takes a line apart.
+    pub(super) fn read(line: &'a [u8]) -> Result<Self, serde_json::Error> {
+        match Self::split(line) {
+            Some(line) => Ok(line),
+            None => {
+                let LineInAnyForm { kind, object } = serde_json::from_slice(line)?;
+                Ok(Self { kind, object: object.get() })
+            }
+        }
+    }
+
+    /// The form in which kube-apiserver writes it: found without reading the object, which is read once, later.
+    fn split(line: &'a [u8]) -> Option<Self> {
+        let text = std::str::from_utf8(line).ok()?.trim_end();
+        let (kind, rest) = text.strip_prefix("{\"type\":\"")?.split_once('"')?;
+        let object = rest.strip_prefix(",\"object\":")?.strip_suffix('}')?;
+        Some(Self { kind: kind.into(), object })
+    }
 }
 
 /// One page of a list.

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 use sts_plus_planner::pod::{Defect, Phase, Waiting};
 use sts_plus_planner::set::Strategy;
 
-use super::{Interner, pod, set, unreadable_set};
+use super::{Interner, Line, pod, set, unreadable_set};
 
 fn pod_json(status: &Value) -> Value {
     json!({
@@ -133,4 +133,20 @@ fn a_set_that_cannot_be_read_still_stops_its_group() {
     let row = unreadable_set(&text, &mut Interner::default()).expect("its metadata can be read");
     assert_eq!(row.group.as_deref(), Some("g"));
     assert_eq!(row.strategy, Strategy::Other("unreadable".into()));
+}
+
+#[test]
+fn a_line_is_taken_apart_in_the_servers_form_and_in_any_other() {
+    let forms = [
+        "{\"type\":\"ADDED\",\"object\":{\"a\":\"}\"}}\n",
+        "{ \"object\": {\"a\":\"}\"}, \"type\": \"ADDED\" }",
+    ];
+    for form in forms {
+        let line = Line::read(form.as_bytes()).expect("an event");
+        assert_eq!((line.kind.as_ref(), line.object), ("ADDED", "{\"a\":\"}\"}"), "{form}");
+    }
+    for broken in ["", "null", "{\"type\":1}", "{\"object\":{}}", "\u{fffd}"] {
+        assert!(Line::read(broken.as_bytes()).is_err(), "{broken:?}");
+    }
+    assert!(Line::read(&[b'{', 0xff, b'}']).is_err());
 }
