@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use super::api::{Api, ApiError, Place, Resource};
 use super::cache::Store;
-use super::expectations::{Expectation, Expectations};
+use super::expectations::{Expectation, Expectations, Unknown};
 use super::lease::{Epoch, Leadership};
 use super::metrics::WriteLabels;
 
@@ -188,8 +188,12 @@ impl Lane<'_> {
     async fn settle(&mut self) -> Result<(), Halt> {
         let store = &self.executor.store;
         self.expectations.look(|object| store.seen(object), Instant::now());
-        for object in self.expectations.to_read() {
-            self.read_back(object).await?;
+        let mut unread = self.expectations.to_read().into_iter();
+        while let Some(unknown) = unread.next() {
+            if let Err(halt) = self.read_back(unknown).await {
+                unread.for_each(|unknown| self.expectations.lost_answer(unknown));
+                return Err(halt);
+            }
         }
         self.expectations.look(|object| store.seen(object), Instant::now());
         match self.expectations.awaited_until() {
@@ -199,25 +203,23 @@ impl Lane<'_> {
     }
 
     /// Reads an object of unknown state; the view must then be at least as new as what was read.
-    async fn read_back(&mut self, object: Object) -> Result<(), Halt> {
+    async fn read_back(&mut self, unknown: Unknown) -> Result<(), Halt> {
         let text = |value: &Value, key: &str| -> Box<str> {
             value.pointer(&format!("/metadata/{key}")).and_then(Value::as_str).unwrap_or_default().into()
         };
-        let expectation = match self.executor.api.get(place(&object)).await {
+        let expectation = match self.executor.api.get(place(&unknown.object)).await {
             Ok(value) => Expectation::AtLeast {
                 uid: text(&value, "uid"),
                 resource_version: text(&value, "resourceVersion"),
             },
-            Err(ApiError::NotFound(_)) => match self.executor.store.seen(&object) {
-                Some(seen) => Expectation::Gone { uid: seen.uid },
-                None => return Ok(()),
-            },
+            Err(ApiError::NotFound(_)) => Expectation::Gone { uid: unknown.uid },
             Err(error) => {
                 // Still unknown: nothing is disrupted before it can be read.
-                self.expectations.lost_answer(object);
+                self.expectations.lost_answer(unknown);
                 return Err(halt(error));
             }
         };
+        let object = unknown.object;
         tracing::info!(namespace = %object.namespace, name = %object.name, ?expectation, "read back");
         self.expectations.expect(object, expectation, Instant::now());
         Ok(())
@@ -275,7 +277,7 @@ impl Lane<'_> {
                 Err(Halt::NotSeenYet { until: now + super::expectations::SEEN_WITHIN })
             }
             Err(error @ ApiError::Unanswered(_)) if action.disrupts() => {
-                self.expectations.lost_answer(object());
+                self.expectations.lost_answer(Unknown { object: object(), uid: uid() });
                 Err(Halt::Failed(error))
             }
             Err(error) => Err(halt(error)),

@@ -249,6 +249,32 @@ async fn rule_d_while_it_cannot_be_read_nothing_is_planned() {
 }
 
 #[tokio::test]
+async fn rule_d_a_successor_in_the_view_shows_that_the_unknown_one_is_gone() {
+    let bench = Bench::new();
+    bench.server.answer(Answer::Lost);
+    bench.perform(&bench.deletion()).await.expect_err("no answer");
+    // It was gone when it was read, and by now the view has the next pod of that name.
+    bench.store.upsert(Resource::Pods, &pod(9, "uid-a-0-new", false));
+    bench.server.answer(Answer::Status(404));
+    assert!(bench.may_plan().await);
+}
+
+#[tokio::test]
+async fn rule_d_one_that_cannot_be_read_does_not_make_the_others_known() {
+    let bench = Bench::new();
+    let twice = [bench.deletion(), bench.deletion()].concat().into_iter().flat_map(|batch| batch.actions);
+    let twice = [Batch { actions: twice.collect() }];
+    bench.server.answer(Answer::Lost);
+    bench.server.answer(Answer::Lost);
+    bench.perform(&twice).await.expect_err("no answers");
+    bench.server.answer(Answer::Status(503));
+    assert!(!bench.may_plan().await);
+    bench.server.take_asked();
+    assert!(!bench.may_plan().await);
+    assert_eq!(bench.server.take_asked().len(), 2, "both are read");
+}
+
+#[tokio::test]
 async fn a_failed_precondition_waits_for_the_view_to_change_and_is_not_repeated() {
     for code in [409, 404] {
         let bench = Bench::new();

@@ -44,6 +44,16 @@ pub enum Expectation {
 }
 
 impl Expectation {
+    /// The UID of the object that it is about.
+    fn uid(&self) -> &str {
+        match self {
+            Self::Leaving { uid }
+            | Self::Gone { uid }
+            | Self::AtLeast { uid, .. }
+            | Self::Changed { uid, .. } => uid,
+        }
+    }
+
     /// Whether the view shows it.
     pub fn is_met(&self, seen: Option<&Seen>) -> bool {
         let Some(seen) = seen else { return true };
@@ -65,7 +75,16 @@ impl Expectation {
 #[derive(Debug, Default)]
 pub struct Expectations {
     awaited: Vec<(Object, Expectation, Instant)>,
-    unknown: Vec<Object>,
+    unknown: Vec<Unknown>,
+}
+
+/// An object of which is not known what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// The object.
+    pub object: Object,
+    /// Its UID when it was last known: a successor of the same name is another object.
+    pub uid: Box<str>,
 }
 
 impl Expectations {
@@ -74,9 +93,9 @@ impl Expectations {
         self.awaited.push((object, expectation, now + SEEN_WITHIN));
     }
 
-    /// Remembers a disruption whose answer was lost.
-    pub fn lost_answer(&mut self, object: Object) {
-        self.unknown.push(object);
+    /// Remembers a disruption whose answer was lost, or whose object could not be read since.
+    pub fn lost_answer(&mut self, unknown: Unknown) {
+        self.unknown.push(unknown);
     }
 
     /// Drops what has been seen; what has been waited for too long becomes something to read.
@@ -89,7 +108,7 @@ impl Expectations {
             if until > now {
                 awaited.push((object, expectation, until));
             } else {
-                overdue.push(object);
+                overdue.push(Unknown { uid: expectation.uid().into(), object });
             }
         }
         self.awaited = awaited;
@@ -97,7 +116,7 @@ impl Expectations {
     }
 
     /// The objects that must be read before the next disruption.
-    pub fn to_read(&mut self) -> Vec<Object> {
+    pub fn to_read(&mut self) -> Vec<Unknown> {
         std::mem::take(&mut self.unknown)
     }
 

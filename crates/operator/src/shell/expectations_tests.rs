@@ -3,7 +3,7 @@ use std::sync::Arc;
 use sts_plus_planner::plan::{Kind, Object};
 use tokio::time::Instant;
 
-use super::{Expectation, Expectations, SEEN_WITHIN};
+use super::{Expectation, Expectations, SEEN_WITHIN, Unknown};
 use crate::shell::cache::Seen;
 
 fn seen(uid: &str, version: &str, terminating: bool) -> Seen {
@@ -12,6 +12,10 @@ fn seen(uid: &str, version: &str, terminating: bool) -> Seen {
 
 fn pod(name: &str) -> Object {
     Object { kind: Kind::Pod, namespace: Arc::from("ns"), name: name.into() }
+}
+
+fn unknown(name: &str) -> Unknown {
+    Unknown { object: pod(name), uid: "u1".into() }
 }
 
 #[test]
@@ -57,15 +61,15 @@ fn what_is_awaited_for_too_long_is_read_instead() {
 
     expectations.look(unchanged, start + SEEN_WITHIN);
     assert_eq!(expectations.awaited_until(), None);
-    assert_eq!(expectations.to_read(), [pod("a-0")]);
+    assert_eq!(expectations.to_read(), [unknown("a-0")]);
     assert!(expectations.is_empty());
 }
 
 #[test]
 fn a_lost_answer_is_to_be_read_once() {
     let mut expectations = Expectations::default();
-    expectations.lost_answer(pod("a-0"));
+    expectations.lost_answer(unknown("a-0"));
     assert!(!expectations.is_empty());
-    assert_eq!(expectations.to_read(), [pod("a-0")]);
+    assert_eq!(expectations.to_read(), [unknown("a-0")]);
     assert!(expectations.to_read().is_empty());
 }
