@@ -189,13 +189,12 @@ impl Elector {
             Err(ApiError::NotFound(_)) => self.view.found_none(self.now()),
             Err(error) => return Err(Trouble::of("get", error)),
         }
-        // The events of an older watch may be older than this.
-        self.watch = None;
         Ok(())
     }
 
     /// Creates or replaces the lease; its success is what begins and prolongs a term.
     async fn write(&mut self, verb: &'static str, lease: Lease) -> Result<(), Trouble> {
+        // A watch from before may still bring what is older than the answer.
         self.watch = None;
         self.has_written = true;
         let object = lease.to_object()?;
