@@ -3,6 +3,7 @@
 use kube::Client;
 use sts_plus_operator::operator::{Settings, run};
 use sts_plus_operator::shell::cache::Scope;
+use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -18,9 +19,18 @@ pub struct Operator {
 impl Operator {
     /// Starts one without leader election.
     pub fn start(client: Client, scope: Scope, instance: &str) -> Self {
+        Self::start_with(client, scope, instance, None)
+    }
+
+    /// Starts one that writes only while it holds the lease of a namespace.
+    pub fn start_elected(client: Client, scope: Scope, instance: &str, namespace: &str) -> Self {
+        Self::start_with(client, scope, instance, Some(lease::Config::new(namespace, instance)))
+    }
+
+    fn start_with(client: Client, scope: Scope, instance: &str, lease: Option<lease::Config>) -> Self {
         let (stop, stopped) = watch::channel(false);
         let metrics = Metrics::new();
-        let settings = Settings { scope, lease: None, listener: None, instance: instance.to_owned() };
+        let settings = Settings { scope, lease, listener: None, instance: instance.to_owned() };
         let mut work = JoinSet::new();
         work.spawn(run(client, settings, metrics.clone(), stopped));
         Self { work, stop, metrics }

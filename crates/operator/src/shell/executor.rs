@@ -208,11 +208,12 @@ impl Lane<'_> {
             value.pointer(&format!("/metadata/{key}")).and_then(Value::as_str).unwrap_or_default().into()
         };
         let expectation = match self.executor.api.get(place(&unknown.object)).await {
-            Ok(value) => Expectation::AtLeast {
-                uid: text(&value, "uid"),
+            Ok(value) if text(&value, "uid") == unknown.uid => Expectation::AtLeast {
+                uid: unknown.uid.clone(),
                 resource_version: text(&value, "resourceVersion"),
             },
-            Err(ApiError::NotFound(_)) => Expectation::Gone { uid: unknown.uid },
+            // Also when its successor is there: the view may not even know that it went.
+            Ok(_) | Err(ApiError::NotFound(_)) => Expectation::Gone { uid: unknown.uid.clone() },
             Err(error) => {
                 // Still unknown: nothing is disrupted before it can be read.
                 self.expectations.lost_answer(unknown);

@@ -23,7 +23,11 @@ use crate::shell::metrics::Metrics;
 #[derive(Clone, Copy, Debug)]
 enum Answer {
     Status(u16),
-    Throttle { seconds: u32 },
+    Throttle {
+        seconds: u32,
+    },
+    /// The object with this UID.
+    Object(&'static str),
     Lost,
 }
 
@@ -60,17 +64,18 @@ impl Server {
                         let answer = Response::builder().status(429).header("retry-after", seconds);
                         Ok(answer.body(Body::from(Vec::new()))?)
                     }
-                    Answer::Status(code) => {
-                        let object = json!({ "metadata": { "uid": "uid-a-0", "resourceVersion": "5" } });
-                        Ok(Response::builder()
-                            .status(code)
-                            .body(Body::from(object.to_string().into_bytes()))?)
-                    }
+                    Answer::Object(uid) => Ok(Response::new(object(uid))),
+                    Answer::Status(code) => Ok(Response::builder().status(code).body(object("uid-a-0"))?),
                 }
             }
         });
         kube::Client::new(service, "ns")
     }
+}
+
+fn object(uid: &str) -> Body {
+    let object = json!({ "metadata": { "uid": uid, "resourceVersion": "5" } });
+    Body::from(object.to_string().into_bytes())
 }
 
 struct Bench {
@@ -256,6 +261,17 @@ async fn rule_d_a_successor_in_the_view_shows_that_the_unknown_one_is_gone() {
     // It was gone when it was read, and by now the view has the next pod of that name.
     bench.store.upsert(Resource::Pods, &pod(9, "uid-a-0-new", false));
     bench.server.answer(Answer::Status(404));
+    assert!(bench.may_plan().await);
+}
+
+#[tokio::test]
+async fn rule_d_a_successor_on_the_server_is_not_yet_one_in_the_view() {
+    let bench = Bench::new();
+    bench.server.answer(Answer::Lost);
+    bench.perform(&bench.deletion()).await.expect_err("no answer");
+    bench.server.answer(Answer::Object("uid-a-0-new"));
+    assert!(!bench.may_plan().await, "the view still shows the pod that is gone");
+    bench.store.upsert(Resource::Pods, &pod(9, "uid-a-0-new", false));
     assert!(bench.may_plan().await);
 }
 

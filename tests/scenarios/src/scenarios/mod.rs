@@ -10,6 +10,7 @@ use crate::scene::Scene;
 
 mod crash;
 mod faults;
+mod lagging;
 mod leadership;
 mod outage;
 mod rollout;
@@ -73,6 +74,7 @@ pub fn all() -> Vec<Scenario> {
         steering::all(),
         telling::all(),
         faults::all(),
+        lagging::all(),
     ]
     .concat()
 }
