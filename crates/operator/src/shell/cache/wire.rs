@@ -38,13 +38,11 @@ struct LineInAnyForm<'a> {
 impl<'a> Line<'a> {
     /// Takes a line apart.
     pub(super) fn read(line: &'a [u8]) -> Result<Self, serde_json::Error> {
-        match Self::split(line) {
-            Some(line) => Ok(line),
-            None => {
-                let LineInAnyForm { kind, object } = serde_json::from_slice(line)?;
-                Ok(Self { kind, object: object.get() })
-            }
+        if let Some(line) = Self::split(line) {
+            return Ok(line);
         }
+        let LineInAnyForm { kind, object } = serde_json::from_slice(line)?;
+        Ok(Self { kind, object: object.get() })
     }
 
     /// The form in which kube-apiserver writes it: found without reading the object, which is read once, later.
