@@ -57,8 +57,8 @@ async fn a_rollout_is_rolled_back_midway(scene: Scene) {
         *times.entry(pod).or_default() += 1;
     }
     assert!(zones[0].pods().all(|pod| times[&pod] == 2), "there and back: {times:?}");
-    assert!(!times.contains_key("zone-b-4") && !times.contains_key("zone-c-0"), "{times:?}");
-    let once = times.values().filter(|&&times| times != 2).count();
+    assert!(times.values().all(|times| *times <= 2), "{times:?}");
+    let once = times.values().filter(|&&times| times == 1).count();
     assert!(once <= 1, "one may have been on its way out when the template changed back: {times:?}");
     scene.finish().await;
 }

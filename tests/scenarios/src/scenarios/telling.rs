@@ -35,7 +35,10 @@ async fn transitions_are_told_in_the_same_words_on_the_set_as_event_and_by_the_p
     for zone in &zones {
         scene.says(zone.name(), "UpToDate").await;
     }
-    scene.change(&zones, &Template::new("v2")).await;
+    operator.stop().await;
+    // While nobody looks, so that all three changes are seen at once.
+    scene.change_and_observe(&zones, &Template::new("v2")).await;
+    let operator = scene.operator().await;
     scene.rolled(&zones, "v2").await;
 
     let revisions: Vec<_> =
