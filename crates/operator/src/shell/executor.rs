@@ -22,12 +22,15 @@ use tokio::time::Instant;
 
 use super::api::{Api, ApiError, Place, Resource};
 use super::cache::Store;
-use super::expectations::{Expectation, Expectations, Unknown};
+use super::expectations::{Expectation, Expectations, SEEN_WITHIN, Unknown};
 use super::lease::{Epoch, Leadership};
 use super::metrics::WriteLabels;
 
 /// Writes of one batch that are under way together: enough for a wide rollout, few enough not to be a burst.
 const MAX_PARALLEL_WRITES: usize = 16;
+
+/// The wait after a conflict that no change in the view will tell the end of: the server itself has tried five times.
+const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 
 /// What must not be disturbed by two at once: a rollout group, or a set that is in none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -269,14 +272,17 @@ impl Lane<'_> {
             }
             Err(ApiError::NotFound(_)) => {
                 self.expectations.expect(object(), Expectation::Gone { uid: uid() }, now);
-                Err(Halt::NotSeenYet { until: now + super::expectations::SEEN_WITHIN })
+                Err(Halt::NotSeenYet { until: now + SEEN_WITHIN })
             }
-            Err(ApiError::Conflict(_)) => {
-                let resource_version = action.precondition.resource_version.clone();
-                let expectation = Expectation::Changed { uid: uid(), resource_version };
-                self.expectations.expect(object(), expectation, now);
-                Err(Halt::NotSeenYet { until: now + super::expectations::SEEN_WITHIN })
-            }
+            Err(ApiError::Conflict(_)) => match action.precondition.resource_version.clone() {
+                Some(resource_version) => {
+                    let expectation = Expectation::Changed { uid: uid(), resource_version };
+                    self.expectations.expect(object(), expectation, now);
+                    Err(Halt::NotSeenYet { until: now + SEEN_WITHIN })
+                }
+                // Any version would have done: the set's controller kept writing to it, and will be done soon.
+                None => Err(Halt::NotSeenYet { until: now + AFTER_CONFLICT }),
+            },
             Err(error @ ApiError::Unanswered(_)) if action.disrupts() => {
                 self.expectations.lost_answer(Unknown { object: object(), uid: uid() });
                 Err(Halt::Failed(error))

@@ -305,6 +305,15 @@ async fn a_failed_precondition_waits_for_the_view_to_change_and_is_not_repeated(
 }
 
 #[tokio::test]
+async fn a_conflict_over_an_annotation_is_tried_again_without_waiting_for_another_set() {
+    let bench = Bench::new();
+    bench.server.answer(Answer::Status(409));
+    let halt = bench.perform(&bench.annotation()).await.expect_err("conflict");
+    assert!(matches!(halt, Halt::NotSeenYet { .. }), "{halt:?}");
+    bench.perform(&bench.annotation()).await.expect("done");
+}
+
+#[tokio::test]
 async fn a_throttled_write_did_nothing_and_says_when_to_come_back() {
     let bench = Bench::new();
     bench.server.answer(Answer::Throttle { seconds: 7 });

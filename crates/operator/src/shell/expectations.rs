@@ -38,8 +38,8 @@ pub enum Expectation {
     Changed {
         /// Its UID then.
         uid: Box<str>,
-        /// Its version then; `None` where only the UID was insisted on.
-        resource_version: Option<Box<str>>,
+        /// Its version then.
+        resource_version: Box<str>,
     },
 }
 
@@ -64,8 +64,7 @@ impl Expectation {
                 seen.uid != *uid || !is_older(&seen.resource_version, resource_version)
             }
             Self::Changed { uid, resource_version } => {
-                seen.uid != *uid
-                    || resource_version.as_ref().is_some_and(|version| seen.resource_version != *version)
+                seen.uid != *uid || seen.resource_version != *resource_version
             }
         }
     }

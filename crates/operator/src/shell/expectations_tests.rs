@@ -22,10 +22,7 @@ fn unknown(name: &str) -> Unknown {
 fn each_expectation_is_met_by_exactly_what_it_waits_for() {
     let uid = || Box::from("u1");
     let at = |version: &str| Expectation::AtLeast { uid: uid(), resource_version: version.into() };
-    let changed = |version: Option<&str>| Expectation::Changed {
-        uid: uid(),
-        resource_version: version.map(Into::into),
-    };
+    let changed = |version: &str| Expectation::Changed { uid: uid(), resource_version: version.into() };
     let table = [
         (Expectation::Leaving { uid: uid() }, Some(seen("u1", "5", false)), false),
         (Expectation::Leaving { uid: uid() }, Some(seen("u1", "6", true)), true),
@@ -38,10 +35,10 @@ fn each_expectation_is_met_by_exactly_what_it_waits_for() {
         (at("10"), Some(seen("u1", "10", false)), true),
         (at("10"), Some(seen("u1", "11", false)), true),
         (at("10"), Some(seen("u2", "1", false)), true),
-        (changed(Some("5")), Some(seen("u1", "5", false)), false),
-        (changed(Some("5")), Some(seen("u1", "6", false)), true),
-        (changed(None), Some(seen("u1", "6", false)), false),
-        (changed(None), None, true),
+        (changed("5"), Some(seen("u1", "5", false)), false),
+        (changed("5"), Some(seen("u1", "6", false)), true),
+        (changed("5"), Some(seen("u2", "5", false)), true),
+        (changed("5"), None, true),
     ];
     for (expectation, seen, met) in table {
         assert_eq!(expectation.is_met(seen.as_ref()), met, "{expectation:?} with {seen:?}");
