@@ -334,9 +334,12 @@ async fn a_history_that_is_gone_is_read_anew() {
     let (leader, standby) = pair(&server).await;
     server.edit(|lease| lease["metadata"]["labels"] = json!({}));
     server.compact();
-    watch_over(&[&leader, &standby], Duration::from_mins(1)).await;
+    // Far from the time at which silence alone would make it look again.
+    watch_over(&[&leader, &standby], Duration::from_secs(3)).await;
+    let released = Instant::now();
     leader.leave().await;
     standby.elected().await;
+    assert!(released.elapsed() < Timing::default().renew_every, "{:?}", released.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -452,8 +455,14 @@ async fn without_the_permission_to_watch_it_still_takes_over() {
     watch_over(&[&leader, &standby], Duration::from_mins(10)).await;
     let requests = standby.line.requests().len();
     assert!(requests <= 10 * 12 * 4 + 20, "{requests} requests in ten minutes");
+    let released = Instant::now();
     leader.leave().await;
     standby.elected().await;
+    assert!(
+        released.elapsed() < Timing::default().give_up,
+        "it must look now and then: {:?}",
+        released.elapsed()
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,7 +27,8 @@ async fn a_stop_ends_leading_at_once_and_is_a_change() {
     let mut leadership = Leadership::new(receiver, stopped, watch::channel(false).0);
     stop.send_replace(true);
     assert_eq!(leadership.current(), None);
-    leadership.changed().await;
+    let told = tokio::time::timeout(Duration::from_secs(1), leadership.changed()).await;
+    assert!(told.is_ok(), "nobody was told");
 }
 
 #[tokio::test(start_paused = true)]
