@@ -14,6 +14,15 @@ pub const PAUSED: &str = "grafana.com/rollout-paused";
 /// Annotation that we write on a StatefulSet of a group: a [`crate::rollout_status::RolloutStatus`] as JSON.
 pub const ROLLOUT_STATUS: &str = "sts.plus/rollout-status";
 
+/// Annotation that we write on a StatefulSet: the name of the PhasedRollout that manages its partition.
+pub const PHASED_ROLLOUT: &str = "sts.plus/phasedRollout";
+
+/// Annotation on a PhasedRollout: the revision that somebody agrees to. Taken away once it was used.
+pub const APPROVE: &str = "sts.plus/approve";
+
+/// Finalizer on a PhasedRollout: its set is let go before it goes.
+pub const FINALIZER: &str = "sts.plus/finalizer";
+
 /// Label on a pod, written by the StatefulSet controller: the revision its spec was built from.
 pub const CONTROLLER_REVISION: &str = "controller-revision-hash";
 
@@ -28,6 +37,9 @@ pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// Field manager of what the rollout-group controller applies.
 pub const MANAGER_ROLLOUT_GROUP: &str = "sts-plus/rollout-group";
+
+/// Field manager of the partition of a set with a PhasedRollout.
+pub const MANAGER_PHASED_ROLLOUT: &str = "sts-plus/phased-rollout";
 
 /// Field manager of what the command line writes on a user's behalf.
 pub const MANAGER_CLI: &str = "sts-plus/cli";

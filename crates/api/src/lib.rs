@@ -9,5 +9,7 @@
 //! Nothing here decides and nothing here talks to a cluster. A label, an annotation, an environment
 //! variable or a field manager is spelt once, in [`keys`], and everybody else names the constant.
 
+pub mod conditions;
 pub mod keys;
+pub mod phased_rollout;
 pub mod rollout_status;

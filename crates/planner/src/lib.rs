@@ -19,6 +19,7 @@ pub mod amount;
 pub mod disruption;
 pub mod health;
 pub mod ordinal;
+pub mod phased_rollout;
 pub mod plan;
 pub mod pod;
 pub mod reason;

@@ -1,0 +1,3 @@
+//! PhasedRollout: a rolling update that waits between pods until checks have passed.
+
+pub mod answer;
