@@ -11,6 +11,7 @@ use crate::conditions::Condition;
 /// What the user asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_excessive_bools, reason = "these are the fields that users know")]
 pub struct PhasedRolloutSpec {
     /// Name of the StatefulSet in the same namespace.
     pub target_ref: String,
@@ -439,6 +440,9 @@ pub struct GateStatus {
     pub consecutive_failed_checks: i32,
     /// Failures in this gate, of all checks together.
     pub total_failed_checks: i32,
+    /// Whether no pod of this rollout has been let go yet.
+    #[serde(default)]
+    pub first: bool,
     /// Whether this step has been approved.
     #[serde(default)]
     pub approved: bool,
@@ -505,7 +509,7 @@ pub struct CheckStatus {
     /// Failures in this gate.
     #[serde(default)]
     pub total_failed_checks: i32,
-    /// Errors in a row.
+    /// Queries in a row without a usable answer.
     #[serde(default)]
     pub consecutive_errors: i32,
     /// When the last answered query was sent.
@@ -539,6 +543,10 @@ pub enum Verdict {
     NoData,
     /// It got no usable answer.
     Error,
+    /// It cannot be asked until somebody changes its address, its Secret or the like.
+    ConfigError,
+    /// The server has read it and refuses it: asking again soon will not help.
+    Rejected,
 }
 
 impl Verdict {
@@ -549,6 +557,8 @@ impl Verdict {
             Self::Fail => "Fail",
             Self::NoData => "NoData",
             Self::Error => "Error",
+            Self::ConfigError => "ConfigError",
+            Self::Rejected => "Rejected",
         }
     }
 }
