@@ -36,7 +36,7 @@ const SCRAPE_INTERVAL: &str = "200ms";
 const LOOKBACK: &str = "--query.lookback-delta=2s";
 /// New targets are taken up with the next scrape; Prometheus would batch them for 5 s. The flag is hidden.
 const TARGET_UPDATE: &str = "--scrape.discovery-reload-interval=200ms";
-/// A gauge is seen within one scrape, a second at most; new targets within 5 s.
+/// A turned gauge or a new target is seen within a second or two.
 const SEEN_DEADLINE: Duration = Duration::from_mins(1);
 
 /// The one user of a Prometheus with basic authentication.
@@ -116,7 +116,8 @@ struct Element {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes these targets and waits until it is ready; that is before its first scrape.
+    /// Starts one that scrapes these targets as job `test` and waits until it is ready. That is before its
+    /// first scrape, for which to wait with `until_data("up == 1")`.
     pub async fn start(assets: &Assets, targets: &[SocketAddr]) -> Result<Self, PrometheusError> {
         Self::start_on_a_free_port(assets, targets, None).await
     }

@@ -1,5 +1,12 @@
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+
 use super::*;
-use crate::loopback::send;
+use crate::{
+    loopback::send,
+    wait::{NotYet, until},
+};
 
 async fn scrape(target: &Target, path: &str) -> (u16, String) {
     let request = Request::get(path).body(Bytes::new()).unwrap();
@@ -29,10 +36,10 @@ async fn a_dropped_target_answers_nobody() {
     let target = Target::start().await.unwrap();
     let address = target.address();
     drop(target);
-    // The listener goes when the runtime gets to it.
-    while tokio::net::TcpStream::connect(address).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    until(Duration::from_secs(30), "the listener to be gone", || async {
+        if TcpStream::connect(address).await.is_err() { Ok(()) } else { Err(NotYet::saw("a connection")) }
+    })
+    .await;
 }
 
 #[test]
