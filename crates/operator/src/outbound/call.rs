@@ -49,7 +49,9 @@ pub(super) enum CallError {
     UnknownAuthority(String),
     #[error("the certificate of {0} is for another name: {1}")]
     OtherName(String, String),
-    #[error("{0} asks for a client certificate: name a Secret with tls.crt and tls.key in clientCertSecretRef")]
+    #[error(
+        "{0} asks for a client certificate: name a Secret with tls.crt and tls.key in clientCertSecretRef"
+    )]
     NoClientCertificate(String),
     #[error("{0} refuses the client certificate of clientCertSecretRef: {1}")]
     ClientCertificate(String, String),
@@ -122,10 +124,10 @@ impl Line {
     }
 
     async fn exchange(&self, method: Method, form: &str, deadline: Instant) -> Result<Reply, CallError> {
-        let request = self.request(method, form).map_err(|error| CallError::Unmade(error.to_string()))?;
+        let request = self.request(&method, form).map_err(|error| CallError::Unmade(error.to_string()))?;
         let site = &self.endpoint.site;
         let addresses = resolve(site, self.reach).await?;
-        let stream = connect(&addresses, deadline).await?;
+        let stream = self.connect(&addresses, deadline).await?;
         match &self.tls {
             None => self.talk(stream, request).await,
             Some(tls) => {
@@ -138,22 +140,39 @@ impl Line {
         }
     }
 
-    fn request(&self, method: Method, form: &str) -> Result<Request<Full<Bytes>>, http::Error> {
+    /// Connects to the first address that takes it. Each gets an equal share of the time that is left, so that one
+    /// that swallows packets leaves some for the next.
+    async fn connect(&self, addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, CallError> {
+        let mut failure = CallError::TimedOut(self.limit);
+        let shares = (1..=u32::try_from(addresses.len()).unwrap_or(u32::MAX)).rev();
+        for (address, shares) in addresses.iter().zip(shares) {
+            let share = deadline.saturating_duration_since(Instant::now()) / shares;
+            let why = match timeout(share, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "it does not answer".to_owned(),
+            };
+            failure = CallError::Unconnected { address: *address, why };
+        }
+        Err(failure)
+    }
+
+    fn request(&self, method: &Method, form: &str) -> Result<Request<Full<Bytes>>, http::Error> {
         let path = &self.endpoint.path;
-        let (target, body) = if method == Method::GET {
+        let (target, body) = if *method == Method::GET {
             (format!("{path}?{form}"), Bytes::new())
         } else {
             (path.clone(), Bytes::from(form.to_owned()))
         };
         let mut request = Request::builder()
-            .method(&method)
+            .method(method)
             .uri(target)
             .header(header::HOST, &self.endpoint.authority)
             .header(header::USER_AGENT, concat!("sts-plus/", env!("CARGO_PKG_VERSION")))
             .header(header::ACCEPT, "application/json")
             .header(header::CONNECTION, "close")
             .body(Full::new(body))?;
-        if method == Method::POST {
+        if *method == Method::POST {
             let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
             request.headers_mut().insert(header::CONTENT_TYPE, kind);
         }
@@ -236,25 +255,11 @@ async fn resolve(site: &Site, reach: Reach) -> Result<Vec<SocketAddr>, CallError
         Some((address, why)) if permitted.is_empty() => {
             Err(CallError::Refused { host: host.clone(), address, why })
         }
-        None if permitted.is_empty() => Err(unresolved("the name is known, but without an address".to_owned())),
+        None if permitted.is_empty() => {
+            Err(unresolved("the name is known, but without an address".to_owned()))
+        }
         _ => Ok(permitted),
     }
-}
-
-/// Connects to the first address that takes it. Each gets an equal share of the time that is left, so that one
-/// that swallows packets leaves some for the next.
-async fn connect(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, CallError> {
-    let mut last = CallError::TimedOut(Duration::ZERO);
-    for (left, address) in (1u32..=u32::MAX).zip(addresses.iter().rev()).collect::<Vec<_>>().into_iter().rev() {
-        let share = deadline.saturating_duration_since(Instant::now()) / left;
-        let unconnected = |why: String| CallError::Unconnected { address: *address, why };
-        match timeout(share, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => last = unconnected(error.to_string()),
-            Err(_) => last = unconnected("it does not answer".to_owned()),
-        }
-    }
-    Err(last)
 }
 
 /// The TLS error inside an error of the transport.

@@ -146,8 +146,7 @@ async fn value(
 
 /// A value that no log of headers shows.
 fn sealed_value(text: &Sealed, what: impl FnOnce() -> String) -> Result<HeaderValue, CredentialError> {
-    let mut value =
-        HeaderValue::from_str(text.reveal()).map_err(|_| CredentialError::Characters(what()))?;
+    let mut value = HeaderValue::from_str(text.reveal()).map_err(|_| CredentialError::Characters(what()))?;
     value.set_sensitive(true);
     Ok(value)
 }

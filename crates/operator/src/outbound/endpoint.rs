@@ -16,7 +16,9 @@ pub enum EndpointError {
     #[error("url: only http and https are supported, not {0}")]
     Scheme(String),
     /// A user name or a password.
-    #[error("url: it must not hold a user name or a password; put them into a Secret and name it in secretRef")]
+    #[error(
+        "url: it must not hold a user name or a password; put them into a Secret and name it in secretRef"
+    )]
     UserInfo,
     /// A query.
     #[error("url: it must not hold a query (?...); it is the base address, without {QUERY_PATH}")]

@@ -136,7 +136,9 @@ fn limit(query: &Query) -> u64 {
 async fn query(line: &Line, expr: &str, hidden: &Hidden) -> Result<Answer, QueryError> {
     let mut form = "query=".to_owned();
     escape(&promql::one_line(expr), &mut form);
-    form.push_str(&format!("&timeout={}s", line.limit.as_secs()));
+    form.push_str("&timeout=");
+    form.push_str(&line.limit.as_secs().to_string());
+    form.push('s');
     let answer = match line.send(&form).await {
         Ok(reply) => reply::judge(&reply, &line.endpoint),
         Err(error) => Err(error.into()),

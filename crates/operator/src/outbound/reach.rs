@@ -77,7 +77,8 @@ fn meant(address: IpAddr) -> IpAddr {
 
 fn is_no_host(address: IpAddr) -> bool {
     // Linux takes 0.0.0.0 for the machine itself, and nothing of 0.0.0.0/8 is anybody's address.
-    let this_network = matches!(address, IpAddr::V4(v4) if v4.octets().starts_with(&[0]) || v4.is_broadcast());
+    let this_network =
+        matches!(address, IpAddr::V4(v4) if v4.octets().starts_with(&[0]) || v4.is_broadcast());
     this_network || address.is_unspecified() || address.is_multicast()
 }
 

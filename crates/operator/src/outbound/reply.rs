@@ -83,9 +83,10 @@ pub(super) fn judge(reply: &Reply, endpoint: &Endpoint) -> Result<Answer, QueryE
             let message = if said.is_empty() { "it gave no reason".to_owned() } else { said };
             Err(QueryError::Rejected { code: code.as_u16(), message })
         }
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            Err(QueryError::Config(because(format!("the server refused the credentials with {}", code.as_u16()))))
-        }
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(QueryError::Config(because(format!(
+            "the server refused the credentials with {}",
+            code.as_u16()
+        )))),
         StatusCode::NOT_FOUND => {
             Err(QueryError::Config(because(format!("there is no Prometheus API at {endpoint} (404)"))))
         }
@@ -95,7 +96,10 @@ pub(super) fn judge(reply: &Reply, endpoint: &Endpoint) -> Result<Answer, QueryE
         }
         _ => match envelope {
             Ok(envelope) if envelope.status == Status::Success => success(envelope),
-            Ok(_) => Err(QueryError::Failed(because(format!("the server answered {} with an error", code.as_u16())))),
+            Ok(_) => Err(QueryError::Failed(because(format!(
+                "the server answered {} with an error",
+                code.as_u16()
+            )))),
             Err(_) if reply.body.is_empty() => {
                 Err(QueryError::Failed(format!("the server answered {} without a result", code.as_u16())))
             }
