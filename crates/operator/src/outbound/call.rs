@@ -210,9 +210,10 @@ impl Line {
         let host = self.endpoint.site.host.clone();
         match tls_cause(error) {
             None => CallError::Broken(host, describe(error)),
-            Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-                CallError::UnknownAuthority(host)
-            }
+            // An authority that got a new key under its old name has a wrong signature.
+            Some(rustls::Error::InvalidCertificate(
+                CertificateError::UnknownIssuer | CertificateError::BadSignature,
+            )) => CallError::UnknownAuthority(host),
             Some(rustls::Error::InvalidCertificate(
                 why @ (CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }),
             )) => CallError::OtherName(host, why.to_string()),
@@ -233,33 +234,31 @@ impl Line {
 
 /// The addresses of a host that may be asked.
 async fn resolve(site: &Site, reach: Reach) -> Result<Vec<SocketAddr>, CallError> {
-    let host = &site.host;
-    let unresolved = |why: String| CallError::Unresolved { host: host.clone(), why };
-    let found: Vec<_> = match site.address() {
-        Some(address) => vec![SocketAddr::new(address, site.port)],
-        None => tokio::net::lookup_host((host.as_str(), site.port))
-            .await
-            .map_err(|error| unresolved(error.to_string()))?
-            .collect(),
-    };
-    let mut refused = None;
+    if let Some(address) = site.address() {
+        return permitted(&site.host, [SocketAddr::new(address, site.port)], reach);
+    }
+    let found = tokio::net::lookup_host((site.host.as_str(), site.port)).await;
+    let found =
+        found.map_err(|error| CallError::Unresolved { host: site.host.clone(), why: error.to_string() })?;
+    permitted(&site.host, found, reach)
+}
+
+/// A name may have addresses of both kinds; then the others are left alone.
+fn permitted(
+    host: &str,
+    found: impl IntoIterator<Item = SocketAddr>,
+    reach: Reach,
+) -> Result<Vec<SocketAddr>, CallError> {
+    let mut none = CallError::Unresolved { host: host.to_owned(), why: "its name has none".to_owned() };
     let mut permitted = Vec::new();
-    for address in found {
-        match reach.refusal(address.ip()) {
-            None => permitted.push(address),
-            Some(why) => refused = Some((address.ip(), why)),
+    for found in found {
+        match reach.refusal(found.ip()) {
+            None => permitted.push(found),
+            Some(why) => none = CallError::Refused { host: host.to_owned(), address: found.ip(), why },
         }
     }
     permitted.truncate(MAX_ADDRESSES);
-    match refused {
-        Some((address, why)) if permitted.is_empty() => {
-            Err(CallError::Refused { host: host.clone(), address, why })
-        }
-        None if permitted.is_empty() => {
-            Err(unresolved("the name is known, but without an address".to_owned()))
-        }
-        _ => Ok(permitted),
-    }
+    if permitted.is_empty() { Err(none) } else { Ok(permitted) }
 }
 
 /// The TLS error inside an error of the transport.
@@ -291,3 +290,7 @@ fn speaks_of_our_certificate(alert: AlertDescription) -> bool {
             | AlertDescription::AccessDenied
     )
 }
+
+#[cfg(test)]
+#[path = "call_tests.rs"]
+mod call_tests;

@@ -133,8 +133,7 @@ async fn value(
     hidden: &mut Hidden,
 ) -> Result<HeaderValue, CredentialError> {
     match (&header.value, &header.secret_key_ref) {
-        (Some(value), None) => HeaderValue::from_str(value.trim())
-            .map_err(|_| CredentialError::Characters(format!("headers: the value of {name}"))),
+        (Some(value), None) => plain_value(value.trim(), || format!("headers: the value of {name}")),
         (None, Some(key)) => {
             let text = secrets.read(&key.name).await?.get(&key.key)?;
             hidden.add(&text);
@@ -146,7 +145,17 @@ async fn value(
 
 /// A value that no log of headers shows.
 fn sealed_value(text: &Sealed, what: impl FnOnce() -> String) -> Result<HeaderValue, CredentialError> {
-    let mut value = HeaderValue::from_str(text.reveal()).map_err(|_| CredentialError::Characters(what()))?;
+    let mut value = plain_value(text.reveal(), what)?;
     value.set_sensitive(true);
     Ok(value)
 }
+
+/// The bytes beyond ASCII that the library lets through mean something else to every server.
+fn plain_value(text: &str, what: impl FnOnce() -> String) -> Result<HeaderValue, CredentialError> {
+    let value = HeaderValue::from_str(text).ok().filter(|_| text.is_ascii());
+    value.ok_or_else(|| CredentialError::Characters(what()))
+}
+
+#[cfg(test)]
+#[path = "credentials_tests.rs"]
+mod credentials_tests;

@@ -43,7 +43,7 @@ pub struct Endpoint {
     pub(super) site: Site,
     /// The path of the instant query.
     pub(super) path: String,
-    /// The address up to the host as it goes into the Host header.
+    /// Host and port as they were written, for the Host header.
     pub(super) authority: String,
     scheme_assumed: bool,
 }
@@ -115,7 +115,8 @@ impl Endpoint {
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.site.https { "https" } else { "http" };
-        write!(f, "{scheme}://{}{}", self.authority, self.path.trim_end_matches(QUERY_PATH))
+        let prefix = self.path.strip_suffix(QUERY_PATH).unwrap_or_default();
+        write!(f, "{scheme}://{}{prefix}", self.authority)
     }
 }
 

@@ -14,7 +14,7 @@
 mod call;
 mod credentials;
 pub mod endpoint;
-pub mod prometheus;
+mod prometheus;
 pub mod promql;
 mod reach;
 mod reply;

@@ -132,7 +132,8 @@ impl Hidden {
         let mut escaped = String::new();
         escape(text, &mut escaped);
         let quoted = Value::from(text).to_string();
-        let forms = [text, &printable(text, usize::MAX), &escaped, quoted.trim_matches('"')].map(Sealed::new);
+        let unquoted = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
+        let forms = [text, &printable(text, usize::MAX), &escaped, unquoted].map(Sealed::new);
         for form in forms {
             if !form.reveal().is_empty() && !self.words.contains(&form) {
                 self.words.push(form);

@@ -27,7 +27,7 @@ use crate::shell::metrics::Metrics;
 pub(super) const NAMESPACE: &str = "shop";
 
 /// Only bounds hanging.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(super) const EMPTY: &str = r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#;
 
@@ -237,7 +237,8 @@ impl Secrets {
 /// A question about `up`, with whatever else a query may say.
 pub(super) fn question(url: impl Into<String>, more: Value) -> Question {
     let mut query = json!({ "expr": "up", "url": url.into(), "timeoutSeconds": 30 });
-    query.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let Value::Object(more) = more else { panic!("{more} is no query") };
+    query.as_object_mut().unwrap().extend(more);
     let query: Query = serde_json::from_value(query).unwrap();
     Question { namespace: NAMESPACE.into(), expr: query.expr.clone(), query, guard: None }
 }

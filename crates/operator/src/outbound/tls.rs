@@ -161,3 +161,7 @@ impl ServerCertVerifier for AnyServer {
         self.0.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+#[path = "tls_tests.rs"]
+mod tls_tests;
