@@ -82,6 +82,8 @@ pub enum Resource {
     Events,
     /// Leases.
     Leases,
+    /// Secrets: read one at a time, by name.
+    Secrets,
 }
 
 impl Resource {
@@ -92,12 +94,13 @@ impl Resource {
             Self::StatefulSets => "statefulsets",
             Self::Events => "events",
             Self::Leases => "leases",
+            Self::Secrets => "secrets",
         }
     }
 
     fn root(self) -> &'static str {
         match self {
-            Self::Pods | Self::Events => "/api/v1",
+            Self::Pods | Self::Events | Self::Secrets => "/api/v1",
             Self::StatefulSets => "/apis/apps/v1",
             Self::Leases => "/apis/coordination.k8s.io/v1",
         }
@@ -163,7 +166,7 @@ impl<'a> Place<'a> {
 }
 
 /// Percent-encodes all but the characters that are literal everywhere in a URI.
-fn escape(text: &str, into: &mut String) {
+pub(crate) fn escape(text: &str, into: &mut String) {
     const HEX: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
@@ -314,7 +317,7 @@ fn parse(bytes: &[u8]) -> Result<Value, ApiError> {
 }
 
 /// Errors of the transport nest; the innermost one names the cause.
-fn describe(error: &dyn std::error::Error) -> String {
+pub(crate) fn describe(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {

@@ -180,6 +180,7 @@ impl Sender {
             Resource::Pods => ("v1", "Pod"),
             Resource::Events => ("v1", "Event"),
             Resource::Leases => ("coordination.k8s.io/v1", "Lease"),
+            Resource::Secrets => ("v1", "Secret"),
         };
         let now = Timestamp::now();
         let suffix = format!(".{:016x}", self.hasher.hash_one((event, now.as_nanosecond())));
