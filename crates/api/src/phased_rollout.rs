@@ -172,6 +172,8 @@ pub struct Check {
     pub require_data: Option<String>,
     /// What an empty answer counts as with `passWhen: Data` or `Compare`: `Fail` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    // Else the words above would give way to those of the enum.
+    #[cfg_attr(feature = "crd", schemars(with = "NoDataPolicy"))]
     pub no_data_policy: Option<NoDataPolicy>,
     /// What a query that got no usable answer counts as. It breaks the row of successes in any case.
     #[serde(default)]
