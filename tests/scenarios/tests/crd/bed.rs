@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
 use serde_json::{Value, json};
 use sts_plus_harness::output::output;
 use sts_plus_harness::wait::{NotYet, until};
@@ -72,8 +72,7 @@ impl Bed {
                 .collect();
             let holds = |kind: &str| conditions.contains(&(kind.to_owned(), "True".to_owned()));
             assert!(!holds("NonStructuralSchema"), "{conditions:?}");
-            let served =
-                holds("Established") && self.rollouts.list(&kube::api::ListParams::default()).await.is_ok();
+            let served = holds("Established") && self.rollouts.list(&ListParams::default()).await.is_ok();
             served.then_some(()).ok_or_else(|| NotYet::saw(&conditions))
         })
         .await;

@@ -7,6 +7,7 @@
     clippy::panic,
     reason = "a test, which clippy recognises by an attribute that this kind does not have"
 )]
+#![expect(clippy::needless_pass_by_value, reason = "JSON is handed over where it is written")]
 
 mod bed;
 mod refusals;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use serde_json::{Value, json};
 use sts_plus_api::phased_rollout::{PhasedRolloutSpec, PhasedRolloutStatus};
@@ -81,7 +82,7 @@ async fn taken_over(bed: &Bed) {
     assert!(spec.suspended());
 }
 
-async fn with_version(bed: &Bed, mut object: kube::api::DynamicObject) -> kube::api::DynamicObject {
+async fn with_version(bed: &Bed, mut object: DynamicObject) -> DynamicObject {
     let name = object.metadata.name.as_deref().unwrap();
     object.metadata.resource_version = bed.rollouts.get(name).await.unwrap().metadata.resource_version;
     object

@@ -45,8 +45,8 @@ fn header(fields: Value) -> Value {
 
 /// A spec with `checks` of these names instead of `check`.
 fn checks(names: &[&str]) -> Value {
-    let named = |name: &&str| json!({"name": name, "query": {"expr": "up", "url": "prom"}});
-    json!({"check": null, "checks": names.iter().map(named).collect::<Vec<_>>()})
+    let check = |name: &&str| json!({"name": name, "query": {"expr": "up", "url": "prom"}});
+    json!({"check": null, "checks": names.iter().map(check).collect::<Vec<_>>()})
 }
 
 fn many(name: &str, count: usize) -> Vec<String> {
