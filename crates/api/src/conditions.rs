@@ -46,3 +46,5 @@ pub const RECONCILING: &str = "Reconciling";
 pub const STALLED: &str = "Stalled";
 /// What the user wrote has a fault that does not keep the rollout from working.
 pub const WARNING: &str = "Warning";
+/// Somebody else writes what we own.
+pub const CONFLICT: &str = "Conflict";

@@ -43,10 +43,7 @@ pub use status::{
     )
 )]
 #[serde(rename_all = "camelCase")]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "switches of their own on the wire, two of them older than us"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "these are the fields that users know")]
 pub struct PhasedRolloutSpec {
     /// Name of the StatefulSet in the same namespace.
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 253)))]

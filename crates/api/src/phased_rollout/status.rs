@@ -147,6 +147,9 @@ pub struct GateStatus {
     pub consecutive_failed_checks: i32,
     /// Failures in this gate, of all checks together.
     pub total_failed_checks: i32,
+    /// Whether no pod of this rollout has been let go yet.
+    #[serde(default)]
+    pub first: bool,
     /// Whether this step has been approved.
     #[serde(default)]
     pub approved: bool,
@@ -216,7 +219,7 @@ pub struct CheckStatus {
     /// Failures in this gate.
     #[serde(default)]
     pub total_failed_checks: i32,
-    /// Errors in a row.
+    /// Queries in a row without a usable answer.
     #[serde(default)]
     pub consecutive_errors: i32,
     /// When the last answered query was sent.
@@ -251,6 +254,10 @@ pub enum Verdict {
     NoData,
     /// It got no usable answer.
     Error,
+    /// It cannot be asked until somebody changes its address, its Secret or the like.
+    ConfigError,
+    /// The server has read it and refuses it: asking again soon will not help.
+    Rejected,
 }
 
 impl Verdict {
@@ -261,6 +268,8 @@ impl Verdict {
             Self::Fail => "Fail",
             Self::NoData => "NoData",
             Self::Error => "Error",
+            Self::ConfigError => "ConfigError",
+            Self::Rejected => "Rejected",
         }
     }
 }

@@ -174,6 +174,7 @@ pub(crate) fn full_status() -> Value {
             "consecutiveSuccessfulChecks": 1,
             "consecutiveFailedChecks": 0,
             "totalFailedChecks": 4,
+            "first": true,
             "approved": true,
             "checks": [{
                 "name": "lag",

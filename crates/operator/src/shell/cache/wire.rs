@@ -242,9 +242,18 @@ struct Ordinals {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct UpdateStrategy<'a> {
     #[serde(rename = "type", borrow, default)]
     kind: Cow<'a, str>,
+    #[serde(default)]
+    rolling_update: Option<RollingUpdate>,
+}
+
+#[derive(Deserialize)]
+struct RollingUpdate {
+    #[serde(default)]
+    partition: Option<u32>,
 }
 
 #[derive(Default, Deserialize)]
@@ -357,6 +366,7 @@ pub(super) fn set(json: &str, interner: &mut Interner) -> Result<Decoded<SetRow>
             max_unavailable: annotation(keys::MAX_UNAVAILABLE),
             paused: annotation(keys::PAUSED),
             rollout_status: annotation(keys::ROLLOUT_STATUS),
+            phased_rollout: annotation(keys::PHASED_ROLLOUT),
         },
         replicas,
         first_ordinal: spec.ordinals.map_or(0, |ordinals| ordinals.start),
@@ -364,7 +374,13 @@ pub(super) fn set(json: &str, interner: &mut Interner) -> Result<Decoded<SetRow>
         strategy: match spec.update_strategy.kind.as_ref() {
             "OnDelete" => Strategy::OnDelete,
             // The server fills this in; its default is RollingUpdate.
-            "" => Strategy::Other("RollingUpdate".into()),
+            "" | "RollingUpdate" => Strategy::RollingUpdate {
+                partition: spec
+                    .update_strategy
+                    .rolling_update
+                    .and_then(|rolling| rolling.partition)
+                    .unwrap_or(0),
+            },
             other => Strategy::Other(other.into()),
         },
         selector: selector(spec.selector),
