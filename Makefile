@@ -10,7 +10,7 @@ testbed: ; tests/testbed/build.sh
 lint: ; cargo fmt --all --check && cargo clippy --workspace --all-targets --locked -- -D warnings
 fmt: ; cargo fmt --all
 # The chart's copy of the kinds, after a change of their types in crates/api.
-crds: ; cargo run --locked -q -p sts-plus-cli -- crds >charts/sts-plus/files/crds.yaml.new && mv charts/sts-plus/files/crds.yaml.new charts/sts-plus/files/crds.yaml
+crds: ; cargo build --locked -p sts-plus-cli && $(CARGO_TARGET_DIR)/debug/sts-plus crds >charts/sts-plus/files/crds.yaml
 # The binary of the image: static, so that an image needs nothing else. See Containerfile.
 dist: ; RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --profile dist --target $(shell uname -m)-unknown-linux-gnu -p sts-plus-cli
 # Measures that binary and rewrites the tables of docs/benchmarks.md; PARTS=bc measures only those.
