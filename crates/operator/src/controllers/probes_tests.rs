@@ -24,6 +24,15 @@ fn outcome(partition: i32, second: i64) -> Outcome {
     }
 }
 
+/// Counts queries that are given up.
+struct Guard(Arc<AtomicUsize>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 /// Starts a query that is answered, and waits for that.
 async fn answered(probes: &Probes<&'static str>, outcome: Outcome) {
     let told = Arc::new(Notify::new());
@@ -49,12 +58,6 @@ async fn an_answer_waits_until_it_is_counted() {
 async fn a_query_under_way_counts_for_its_own_step_only_and_gives_way_to_the_next_one() {
     let probes = Probes::default();
     let dropped = Arc::new(AtomicUsize::new(0));
-    struct Guard(Arc<AtomicUsize>);
-    impl Drop for Guard {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
     let guard = Guard(Arc::clone(&dropped));
     let hangs = async move {
         let _guard = guard;
