@@ -4,6 +4,7 @@
 //! This file parses and calls; each subcommand is a file of its own.
 
 mod connect;
+mod crds;
 mod run;
 mod screen;
 mod status;
@@ -35,6 +36,8 @@ enum Command {
     Pause(steer::Arguments),
     /// Let the pods of paused sets be rolled again.
     Resume(steer::Arguments),
+    /// Print the kinds that sts-plus brings along, for kubectl apply.
+    Crds,
 }
 
 /// The exit code for a request that could not be carried out; clap uses 2 for one it could not understand.
@@ -50,6 +53,7 @@ async fn main() -> ExitCode {
         Command::Status(status) => status::status(&arguments.connection, &status).await,
         Command::Pause(sets) => steer::steer(&arguments.connection, &sets, steer::Wish::Pause).await,
         Command::Resume(sets) => steer::steer(&arguments.connection, &sets, steer::Wish::Resume).await,
+        Command::Crds => crds::print(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

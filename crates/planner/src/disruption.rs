@@ -44,6 +44,13 @@ struct Grant {
     costs_budget: bool,
 }
 
+/// What is to become of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    Replace,
+    BringBack,
+}
+
 impl<'d> Gatekeeper<'d> {
     /// A gatekeeper for the domain as it is now, with nothing granted yet.
     pub fn new(domain: &'d [Guarded]) -> Self {
@@ -56,6 +63,18 @@ impl<'d> Gatekeeper<'d> {
     /// that is broken goes at no cost, since nothing is lost by it and nothing else would heal the set; any
     /// other pod, Ready or not, needs a free place in the set's budget.
     pub fn ask(&mut self, set: &Arc<str>, pod: &Arc<PodRow>) -> Result<Permit, Reason> {
+        self.decide(set, pod, Wish::Replace)
+    }
+
+    /// May this pod of a revision that failed go back to the one before?
+    ///
+    /// As [`Gatekeeper::ask`], but a pod that is down already costs nothing more by going: a way back must be open
+    /// from a state in which the new revision never gets Ready.
+    pub fn ask_back(&mut self, set: &Arc<str>, pod: &Arc<PodRow>) -> Result<Permit, Reason> {
+        self.decide(set, pod, Wish::BringBack)
+    }
+
+    fn decide(&mut self, set: &Arc<str>, pod: &Arc<PodRow>, wish: Wish) -> Result<Permit, Reason> {
         let mine = self.domain.iter().find(|guarded| guarded.health.set == *set);
         let Some(mine) = mine else {
             return Err(Reason::NotInDomain { set: Arc::clone(set) });
@@ -68,8 +87,11 @@ impl<'d> Gatekeeper<'d> {
             return Err(Reason::WaitingForTurn { set: Arc::clone(&grant.set) });
         }
         let broken = matches!(mine.health.why_down(&pod.name), Some(Why::Broken(_)));
+        // A pod that is down already and goes back to what worked takes no further place.
+        let own = u32::from(wish == Wish::BringBack && mine.health.why_down(&pod.name).is_some());
         let spent = self.granted.iter().filter(|grant| grant.costs_budget).count();
-        let used = mine.health.count.saturating_add(u32::try_from(spent).unwrap_or(u32::MAX));
+        let down = mine.health.count.saturating_sub(own);
+        let used = down.saturating_add(u32::try_from(spent).unwrap_or(u32::MAX));
         if !broken && used >= mine.max_unavailable {
             return Err(Reason::budget_spent(&mine.health, mine.max_unavailable));
         }

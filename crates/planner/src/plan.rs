@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use sts_plus_api::keys;
 
 use crate::disruption::Permit;
-use crate::set::SetRow;
+use crate::set::{SetRow, Strategy};
 
 /// Writes that may be under way together; the next batch starts only after all of this one succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub enum Kind {
     Pod,
     /// A StatefulSet.
     StatefulSet,
+    /// A PhasedRollout.
+    PhasedRollout,
 }
 
 /// The state of an object that a write insists on.
@@ -63,6 +66,22 @@ pub enum Verb {
     Merge {
         /// The fields.
         body: Value,
+        /// The field manager.
+        manager: &'static str,
+    },
+    /// Own exactly these fields of the object, taking them from whoever else has them, under this field manager.
+    Apply {
+        /// The fields.
+        body: Value,
+        /// The field manager.
+        manager: &'static str,
+        /// Whether a pod may go down because of it.
+        disrupts: bool,
+    },
+    /// Replace the object's status.
+    ReplaceStatus {
+        /// The status.
+        status: Value,
         /// The field manager.
         manager: &'static str,
     },
@@ -112,9 +131,50 @@ impl Action {
         }
     }
 
+    /// Lowers the partition of a set by one, so that the pod of the permit is replaced by the set's controller.
+    pub fn let_go(permit: &Permit, set: &SetRow, partition: u32) -> Self {
+        debug_assert_eq!(permit.pod().owner, set.uid, "the permit is for a pod of this set");
+        Self::partition(set, partition, true)
+    }
+
+    /// Brings the partition of a set back to what it has to be. Where that is lower than what somebody else has made of
+    /// it, the pods from it on have passed their gates already.
+    pub fn pin(set: &SetRow, partition: u32) -> Self {
+        let lowers = matches!(set.strategy, Strategy::RollingUpdate { partition: now } if partition < now);
+        Self::partition(set, partition, lowers && partition < set.replicas)
+    }
+
+    /// Gives the partition of a set up, so that its controller goes on by itself.
+    pub fn give_up_partition(set: &SetRow) -> Self {
+        Self::owned_by_phased_rollout(set, json!({}), true)
+    }
+
+    fn partition(set: &SetRow, partition: u32, disrupts: bool) -> Self {
+        let spec = json!({ "spec": { "updateStrategy": { "rollingUpdate": { "partition": partition } } } });
+        Self::owned_by_phased_rollout(set, spec, disrupts)
+    }
+
+    /// The version matters also where nothing goes down: the value was decided for the replicas, the strategy and the
+    /// revision that the set had.
+    fn owned_by_phased_rollout(set: &SetRow, body: Value, disrupts: bool) -> Self {
+        Self {
+            object: object_of(set),
+            precondition: Precondition {
+                uid: (*set.uid).into(),
+                resource_version: Some(set.resource_version.clone()),
+            },
+            verb: Verb::Apply { body, manager: keys::MANAGER_PHASED_ROLLOUT, disrupts },
+        }
+    }
+
+    /// Whether the write deletes its object.
+    pub fn is_deletion(&self) -> bool {
+        matches!(self.verb, Verb::Delete)
+    }
+
     /// Whether the write takes something away from the user's workload.
     pub fn disrupts(&self) -> bool {
-        matches!(self.verb, Verb::Delete)
+        matches!(self.verb, Verb::Delete | Verb::Apply { disrupts: true, .. })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The set row: what decisions may look at of a StatefulSet.
 
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -57,6 +58,8 @@ pub struct Steering {
     pub paused: Option<Box<str>>,
     /// The value of `sts.plus/rollout-status`.
     pub rollout_status: Option<Box<str>>,
+    /// The value of `sts.plus/phasedRollout`.
+    pub phased_rollout: Option<Box<str>>,
 }
 
 /// How the StatefulSet controller replaces outdated pods.
@@ -64,8 +67,23 @@ pub struct Steering {
 pub enum Strategy {
     /// Somebody else deletes them: us.
     OnDelete,
-    /// It does so itself, or by a strategy of this name.
+    /// It does so itself, from the highest ordinal down to `first ordinal + partition`.
+    RollingUpdate {
+        /// The index below which pods keep the current revision.
+        partition: u32,
+    },
+    /// A strategy of this name, which this build does not know.
     Other(Box<str>),
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OnDelete => f.write_str("OnDelete"),
+            Self::RollingUpdate { .. } => f.write_str("RollingUpdate"),
+            Self::Other(name) => f.write_str(name),
+        }
+    }
 }
 
 impl SetRow {

@@ -47,9 +47,9 @@ const SETTLE_DEADLINE: Duration = Duration::from_secs(30);
 /// The server answers shortly before it logs; a log unchanged for this long has caught up.
 const AUDIT_QUIET: Duration = Duration::from_millis(50);
 /// How often to choose other ports when somebody else took one in between.
-const PORT_ATTEMPTS: usize = 5;
+pub(crate) const PORT_ATTEMPTS: usize = 5;
 /// How Go reports a taken port.
-const PORT_TAKEN: &str = "address already in use";
+pub(crate) const PORT_TAKEN: &str = "address already in use";
 
 /// What kind of cluster to start.
 #[derive(Clone, Debug)]

@@ -23,28 +23,44 @@
 //! Sandbox ──> RealNode ──> pods <── Image
 //! Assets  ──┘     └─ ControlPlane
 //! ```
+//!
+//! What looks at metrics gets a real [`Prometheus`] that scrapes a [`Target`] in the test itself, and can be
+//! made to reach it through an [`AuthProxy`], which wants a credential, or to run into a [`BlackHole`]:
+//!
+//! ```text
+//! code under test ──(AuthProxy)──> Prometheus ──> Target <── the test turns its gauges
+//! ```
 
 pub mod access;
 pub mod assets;
 pub mod audit;
 pub mod control_plane;
+pub mod credential;
 pub mod faults;
 pub mod identity;
 pub mod image;
 mod layout;
+pub mod loopback;
 pub mod output;
 mod ports;
 pub mod process;
+pub mod prometheus;
+pub mod proxy;
 pub mod real_node;
 pub mod sandbox;
+pub mod target;
 pub mod wait;
 
 pub use access::Scope;
 pub use assets::{Assets, AssetsMissing, cannot_run, must_run};
 pub use audit::AuditEntry;
 pub use control_plane::{ControlPlane, Options};
+pub use credential::Credential;
 pub use identity::Identity;
 pub use image::Image;
 pub use process::Process;
+pub use prometheus::Prometheus;
+pub use proxy::{AuthProxy, BlackHole};
 pub use real_node::RealNode;
 pub use sandbox::Sandbox;
+pub use target::Target;

@@ -1,3 +1,282 @@
 //! PhasedRollout: a rolling update that waits between pods until checks have passed.
+//!
+//! ```text
+//!             row, set, pods, answers, now                 writes, questions, status, announcements
+//! operator  ------------------------------>     plan     ----------------------------------------->  operator
+//!                                                |
+//!                  leave: let a set go           |   manage: hold the partition, look at the gate, take one step
+//!                                                v
+//!                                   gate: how does it stand?   judge: what does an answer mean?
+//! ```
+//!
+//! The partition of the set is the only lever: pods with an index below it keep the current revision. Its value is
+//! decided here and remembered in the status, which is all the memory there is. A gate that has passed is written
+//! down first; only then the partition goes down, by one, with the pod's permit from the gatekeeper. So a crash at
+//! any point goes on from where it was, and a partition that is one lower than the status says is known as our own.
 
 pub mod answer;
+pub mod gate;
+pub mod judge;
+mod leave;
+mod manage;
+pub mod placeholders;
+pub mod policy;
+mod report;
+mod rollback;
+pub mod row;
+pub mod wait;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use sts_plus_api::keys;
+use sts_plus_api::phased_rollout::{PhasedRolloutStatus, Target};
+
+use crate::health::Member;
+use crate::plan::{Action, Batch};
+use crate::reason::Severity;
+use crate::set::{SetRow, Strategy};
+use gate::{Outcome, Question};
+use policy::{Fault, Policy, Warning};
+use row::RolloutRow;
+use wait::Wait;
+
+/// How long a target may be missing before it is worth an event: manifests are applied in any order.
+pub const TARGET_GRACE: SignedDuration = SignedDuration::from_secs(30);
+
+/// All that the decision may look at.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// The rollout.
+    pub rollout: Arc<RolloutRow>,
+    /// The set that it names, with its pods.
+    pub target: Option<Member>,
+    /// The set that it has managed so far, where that is another one and still exists.
+    pub former: Option<Arc<SetRow>>,
+    /// The other rollouts of the namespace.
+    pub others: Vec<Arc<RolloutRow>>,
+    /// The other sets of the target's rollout group, with their pods.
+    pub neighbours: Vec<Member>,
+    /// Answers to queries.
+    pub outcomes: Vec<Outcome>,
+    /// The checks whose query has been sent and not answered.
+    pub under_way: BTreeSet<String>,
+    /// Who else has written the partition, where a plan asked for it.
+    pub partition_manager: Option<String>,
+    /// Faults that the built-in parser finds in the queries.
+    pub syntax: Vec<Warning>,
+    /// Since when the spec of the set has been seen unobserved. Kept in memory only: losing it delays a message.
+    pub unobserved_since: Option<Timestamp>,
+}
+
+/// What to do for a rollout now, and what to say.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The writes, in order.
+    pub batches: Vec<Batch>,
+    /// What the status is once the writes are done.
+    pub status: PhasedRolloutStatus,
+    /// Why the rollout is where it is; `None` while that is as before.
+    pub wait: Option<Wait>,
+    /// What to tell once the writes are done.
+    pub announcements: Vec<Announcement>,
+    /// The queries that are due.
+    pub questions: Vec<Question>,
+    /// When to look again although nothing has changed.
+    pub wake_at: Option<Timestamp>,
+    /// Whether to find out who has written the partition and plan again, so that it can be told.
+    pub asks_for_manager: bool,
+    /// How long the gate took that has just passed.
+    pub gate_took: Option<SignedDuration>,
+    /// How a rollout has just ended.
+    pub ended: Option<Ended>,
+}
+
+/// How a rollout ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All pods are of the new revision, and the last gate has passed.
+    Completed,
+    /// A gate has failed.
+    Failed,
+    /// All pods are back on the revision before.
+    RolledBack,
+}
+
+impl Ended {
+    /// The word in the metric's label.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::RolledBack => "rolled_back",
+        }
+    }
+}
+
+/// Something to tell about a rollout and its set, as an event and in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// How loudly.
+    pub severity: Severity,
+    /// Of what kind, in one word.
+    pub reason: &'static str,
+    /// In words.
+    pub message: String,
+}
+
+/// Decides what to do for a rollout at a moment.
+pub fn plan(world: &World, now: Timestamp) -> Plan {
+    let rollout = &world.rollout;
+    let now = whole_milliseconds(now);
+    if rollout.deleting {
+        return leave::depart(world);
+    }
+    if !rollout.has_finalizer() {
+        return Plan {
+            batches: vec![Batch { actions: vec![rollout.keep()] }],
+            status: rollout.status.clone(),
+            ..Plan::default()
+        };
+    }
+    let mut draft = Draft::new(world, now);
+    let wait = draft.decide();
+    draft.finish(wait)
+}
+
+/// A plan in the making.
+struct Draft<'w> {
+    world: &'w World,
+    now: Timestamp,
+    /// The status as it will be; the rollout's row has the one before.
+    status: PhasedRolloutStatus,
+    /// Writes to the set and its pods, in order, before the status is written.
+    writes: Vec<Action>,
+    /// A write to the rollout itself, for a pass in which its status stays as it is.
+    rollout_write: Option<Action>,
+    warnings: Vec<Warning>,
+    plan: Plan,
+}
+
+impl<'w> Draft<'w> {
+    fn new(world: &'w World, now: Timestamp) -> Self {
+        Self {
+            world,
+            now,
+            status: world.rollout.status.clone(),
+            writes: Vec::new(),
+            rollout_write: None,
+            warnings: Vec::new(),
+            plan: Plan::default(),
+        }
+    }
+
+    /// The status before this pass.
+    fn before(&self) -> &'w PhasedRolloutStatus {
+        &self.world.rollout.status
+    }
+
+    /// The steps of a pass. `None` where there is nothing new to say.
+    fn decide(&mut self) -> Option<Wait> {
+        let policy = match self.world.rollout.spec.as_ref() {
+            Ok(spec) => Policy::parse(spec),
+            Err(error) => Err(vec![Fault::Unreadable(error.clone())]),
+        };
+        let policy = match policy {
+            Ok(policy) => policy,
+            Err(faults) => {
+                let faults = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+                return Some(Wait::InvalidSpec { faults });
+            }
+        };
+        self.warnings = policy.warnings();
+        self.warnings.extend(self.world.syntax.iter().cloned());
+        if let Some(wait) = self.let_former_go(&policy) {
+            return Some(wait);
+        }
+        let Some(member) = &self.world.target else {
+            self.forget_target();
+            let set = self.world.rollout.target().unwrap_or_default().to_owned();
+            return Some(Wait::TargetNotFound { set });
+        };
+        let set = &member.set;
+        if set.deleting {
+            return Some(Wait::TargetDeleting { set: set.name.to_string() });
+        }
+        if let Some(other) = self.older_rival(&set.name) {
+            let (set, other) = (set.name.to_string(), other.name.to_string());
+            self.forget_target();
+            return Some(Wait::ManagedByOther { set, other });
+        }
+        let Strategy::RollingUpdate { partition } = set.strategy else {
+            // The gate is kept; there is no partition to hold meanwhile.
+            self.status.partition = None;
+            let (set, strategy) = (set.name.to_string(), set.strategy.to_string());
+            return Some(Wait::WrongStrategy { set, strategy });
+        };
+        self.take_target(set);
+        let wait = if policy.suspended {
+            Some(self.suspend(&policy, set))
+        } else {
+            self.manage(&policy, member, partition)
+        };
+        self.claim(set);
+        wait
+    }
+
+    fn older_rival(&self, set: &str) -> Option<&'w RolloutRow> {
+        let rollout = &self.world.rollout;
+        let rivals = self.world.others.iter().filter(|other| !other.deleting && other.target() == Some(set));
+        rivals.map(|rival| &**rival).find(|rival| rival.precedes(rollout))
+    }
+
+    /// Remembers whose partition it is; a set that was created anew is another one.
+    fn take_target(&mut self, set: &SetRow) {
+        let target = Target { name: set.name.to_string(), uid: set.uid.to_string() };
+        if self.status.target.as_ref() != Some(&target) {
+            self.forget_target();
+            self.status.target = Some(target);
+        }
+    }
+
+    fn forget_target(&mut self) {
+        let status = &mut self.status;
+        status.target = None;
+        status.partition = None;
+        status.rolling_pod_status = None;
+        status.failure = None;
+        status.contest = None;
+        status.update_revision = None;
+        status.previous_revision = None;
+        status.phase = None;
+        status.ungated_pods.clear();
+        status.pods.clear();
+    }
+
+    /// Writes our name on the set, in a pass that writes nothing else to it.
+    fn claim(&mut self, set: &SetRow) {
+        let name = &*self.world.rollout.name;
+        if self.writes.is_empty() && set.steering.phased_rollout.as_deref() != Some(name) {
+            self.writes.push(Action::annotate(
+                set,
+                keys::PHASED_ROLLOUT,
+                Some(name),
+                keys::MANAGER_PHASED_ROLLOUT,
+            ));
+        }
+    }
+
+    fn announce(&mut self, severity: Severity, reason: &'static str, message: String) {
+        self.plan.announcements.push(Announcement { severity, reason, message });
+    }
+
+    fn wake_at(&mut self, at: Option<Timestamp>) {
+        self.plan.wake_at = [self.plan.wake_at, at].into_iter().flatten().min();
+    }
+}
+
+/// What a status keeps of a time: enough to tell two queries apart, and still a time that people read.
+pub fn whole_milliseconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time)
+}

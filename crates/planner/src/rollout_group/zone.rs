@@ -81,9 +81,10 @@ impl<'w> Zone<'w> {
     pub(crate) fn foreign_strategy(&self) -> Option<Reason> {
         match &self.member.set.strategy {
             Strategy::OnDelete => None,
-            Strategy::Other(strategy) => {
-                Some(Reason::GroupSkipped { set: Arc::clone(self.name()), strategy: strategy.clone() })
-            }
+            strategy => Some(Reason::GroupSkipped {
+                set: Arc::clone(self.name()),
+                strategy: strategy.to_string().into(),
+            }),
         }
     }
 

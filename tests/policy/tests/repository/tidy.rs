@@ -26,6 +26,7 @@ const RULES: [Rule; 2] = [
             ("tests/harness/src/wait.rs", "the loop that waits for conditions"),
             ("tests/harness/src/process.rs", "the same for the end of a process, where nothing is async"),
             ("tests/harness/src/faults.rs", "a delay is one of the faults"),
+            ("tests/harness/src/proxy.rs", "a delay is one of the things it can be told to do"),
             ("tests/bench/src/main.rs", "a measured stretch of time"),
             ("crates/operator/src/shell/events_tests.rs", "virtual time, on a paused clock"),
         ],

@@ -120,7 +120,7 @@ fn a_set_without_optional_fields_gets_the_servers_defaults() {
     bare["status"] = json!({});
     let row = set(&bare.to_string(), &mut Interner::default()).expect("decodes").row.expect("always");
     assert_eq!((row.replicas, row.first_ordinal, row.target()), (1, 0, None));
-    assert_eq!(row.strategy, Strategy::Other("RollingUpdate".into()));
+    assert_eq!(row.strategy, Strategy::RollingUpdate { partition: 0 });
 }
 
 #[test]

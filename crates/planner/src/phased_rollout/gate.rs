@@ -1,0 +1,463 @@
+//! One gate: what has to be before the partition goes down by one.
+//!
+//! The state of a gate is the [`GateStatus`] in the object's status and nothing else. [`look`] brings it up to date
+//! with what is the case now; it never takes a step itself.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use sts_plus_api::phased_rollout::{Approval, CheckStatus, GateState, GateStatus, Query, Verdict};
+
+use super::answer::{Answer, QueryError};
+use super::judge::judge;
+use super::placeholders::Subject;
+use super::policy::{Check, Policy};
+use super::wait::Wait;
+use crate::health::{Health, Member};
+use crate::pod::PodRow;
+
+/// How long to leave a server alone that has refused a query: only a change of the query helps, and that is seen at
+/// once; this is for a proxy that was wrong.
+pub const REJECTED_RETRY: SignedDuration = SignedDuration::from_mins(5);
+
+/// What came back from a query, and which step it was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The check.
+    pub check: String,
+    /// The step.
+    pub step: Step,
+    /// When the query was sent, in whole milliseconds, which is what a status keeps.
+    pub asked_at: Timestamp,
+    /// The answer to the query.
+    pub answer: Result<Answer, QueryError>,
+    /// The answer to the guard query, where there is one.
+    pub guard: Option<Result<Answer, QueryError>>,
+}
+
+/// What a query is asked for: an answer for another step, or for another wording of the spec, does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The generation of the rollout.
+    pub generation: i64,
+    /// The revision that is rolled out.
+    pub revision: Box<str>,
+    /// The partition of the gate.
+    pub partition: i32,
+}
+
+/// A query that is due.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// The check.
+    pub check: String,
+    /// The step it is asked for.
+    pub step: Step,
+    /// Whom to ask, and how.
+    pub query: Query,
+    /// The expression, placeholders filled in.
+    pub expr: String,
+    /// The guard query, placeholders filled in.
+    pub guard: Option<String>,
+}
+
+/// What a gate stands on.
+#[derive(Debug)]
+pub(super) struct Ground<'w> {
+    pub(super) rollout: &'w str,
+    pub(super) policy: &'w Policy,
+    pub(super) member: &'w Member,
+    pub(super) health: &'w Health,
+    /// The revision that is rolled out.
+    pub(super) revision: &'w str,
+    pub(super) generation: i64,
+    /// Whether the spec has changed since the gate was last looked at.
+    pub(super) reworded: bool,
+    /// What the approval annotation says.
+    pub(super) approve: Option<&'w str>,
+    pub(super) outcomes: &'w [Outcome],
+    /// The checks whose query has been sent and not answered.
+    pub(super) under_way: &'w BTreeSet<String>,
+    pub(super) now: Timestamp,
+}
+
+/// How a gate stands.
+#[derive(Debug)]
+pub(super) enum Standing {
+    /// Something is awaited.
+    Waits(Wait),
+    /// Everything is as it has to be.
+    Passed,
+    /// It will not pass.
+    Failed { reason: &'static str, why: String },
+}
+
+/// What looking at a gate brought.
+#[derive(Debug)]
+pub(super) struct Look {
+    pub(super) standing: Standing,
+    pub(super) questions: Vec<Question>,
+    pub(super) wake_at: Option<Timestamp>,
+}
+
+impl Look {
+    fn waits(wait: Wait, wake_at: Option<Timestamp>) -> Self {
+        Self { standing: Standing::Waits(wait), questions: Vec::new(), wake_at }
+    }
+}
+
+/// A gate that begins now.
+pub(super) fn begin(partition: u32, replicas: u32, first: bool, now: Timestamp) -> GateStatus {
+    GateStatus {
+        status: GateState::WaitForPodToBeUpdated,
+        partition: to_i32(partition),
+        replicas: to_i32(replicas),
+        start_time: now,
+        analysis_start_time: None,
+        last_check_time: None,
+        next_check_time: None,
+        consecutive_successful_checks: 0,
+        consecutive_failed_checks: 0,
+        total_failed_checks: 0,
+        first,
+        approved: false,
+        checks: Vec::new(),
+    }
+}
+
+/// Brings a gate up to date, and says how it stands.
+pub(super) fn look(gate: &mut GateStatus, ground: &Ground<'_>) -> Look {
+    let look = stand(gate, ground);
+    sum_up(gate);
+    let waited_for_somebody = matches!(gate.status, GateState::Paused | GateState::WaitForApproval);
+    let somebody = matches!(look.standing, Standing::Waits(Wait::Paused { .. } | Wait::Approval { .. }));
+    if waited_for_somebody && !somebody {
+        gate.start_time = ground.now;
+    }
+    if let Standing::Waits(wait) = &look.standing
+        && let Some(state) = wait.gate_state()
+    {
+        gate.status = state;
+    }
+    if somebody { look } else { bounded(look, gate, ground) }
+}
+
+/// The deadline, if there is one.
+fn bounded(look: Look, gate: &GateStatus, ground: &Ground<'_>) -> Look {
+    let Standing::Waits(wait) = &look.standing else { return look };
+    let deadline = ground.policy.deadline.and_then(|limit| gate.start_time.checked_add(limit).ok());
+    match deadline {
+        Some(deadline) if deadline <= ground.now => {
+            let why = format!(
+                "it has not passed in the {} s that it has: {wait}",
+                ground.policy.deadline_seconds()
+            );
+            let standing = Standing::Failed { reason: "ProgressDeadlineExceeded", why };
+            Look { standing, questions: Vec::new(), wake_at: None }
+        }
+        Some(deadline) => {
+            Look { wake_at: [look.wake_at, Some(deadline)].into_iter().flatten().min(), ..look }
+        }
+        None => look,
+    }
+}
+
+fn stand(gate: &mut GateStatus, ground: &Ground<'_>) -> Look {
+    let gone_back = outdated_from(ground.member, gate.partition, ground.revision);
+    if gone_back.is_some() || !ground.health.all_ready() {
+        unsettle(gate);
+    }
+    if ground.policy.paused {
+        return Look::waits(Wait::Paused { rollout: ground.rollout.to_owned() }, None);
+    }
+    if let Some(pod) = gone_back {
+        return Look::waits(Wait::PodNotUpdated { pod, revision: ground.revision.to_owned() }, None);
+    }
+    if !ground.health.all_ready() {
+        let wait = Wait::PodsNotAvailable { down: ground.health.summary() };
+        return Look::waits(wait, ground.health.changes_at);
+    }
+    if gate.partition == 0 && !ground.policy.verify_last {
+        return Look { standing: Standing::Passed, questions: Vec::new(), wake_at: None };
+    }
+    // A time that is yet to come was written by a clock that ran ahead.
+    let begun = gate.analysis_start_time.filter(|begun| *begun <= ground.now).unwrap_or(ground.now);
+    gate.analysis_start_time = Some(begun);
+    check(gate, ground, begun)
+}
+
+/// The first pod from the partition on that is not there in the revision.
+fn outdated_from(member: &Member, partition: i32, revision: &str) -> Option<String> {
+    let set = &member.set;
+    let partition = u32::try_from(partition).unwrap_or(0);
+    let first = set.first_ordinal.saturating_add(partition);
+    let mut ordinals = set.ordinals().rev().take_while(|ordinal| *ordinal >= first);
+    // Bounded by the pods that there are: the first that is missing ends the search.
+    let missing =
+        ordinals.find(|ordinal| !pod_at(member, *ordinal).is_some_and(|pod| is_of(pod, revision)))?;
+    Some(format!("{}-{missing}", set.name))
+}
+
+/// The pod with this ordinal.
+pub(super) fn pod_at(member: &Member, ordinal: u32) -> Option<&PodRow> {
+    member.pods.iter().find(|pod| member.wanted_ordinal(pod) == Some(ordinal)).map(|pod| &**pod)
+}
+
+/// Whether a pod is of a revision, and stays.
+pub(super) fn is_of(pod: &PodRow, revision: &str) -> bool {
+    pod.revision.as_deref() == Some(revision) && !pod.terminating
+}
+
+/// Forgets what was found out while the pods were as they are no longer.
+fn unsettle(gate: &mut GateStatus) {
+    gate.analysis_start_time = None;
+    gate.next_check_time = None;
+    gate.checks.iter_mut().for_each(start_anew);
+}
+
+fn start_anew(check: &mut CheckStatus) {
+    check.consecutive_successful_checks = 0;
+    check.consecutive_failed_checks = 0;
+    check.consecutive_errors = 0;
+    check.last_success_time = None;
+    check.last_verdict = None;
+    check.last_error = None;
+}
+
+fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
+    let Ground { policy, now, .. } = ground;
+    let mut checks = std::mem::take(&mut gate.checks);
+    gate.checks = policy
+        .checks
+        .iter()
+        .map(|check| {
+            let known = checks.iter().position(|known| known.name == check.name);
+            let mut known = known.map_or_else(|| new_check(&check.name), |at| checks.swap_remove(at));
+            if ground.reworded {
+                start_anew(&mut known);
+                known.last_check_time = None;
+            }
+            let eligible = later(begun, check.delay);
+            count(&mut known, check, ground, gate.partition, eligible);
+            discard_stale(&mut known, check, *now);
+            known
+        })
+        .collect();
+
+    if let Some((reason, why)) = policy.checks.iter().zip(&gate.checks).find_map(|(c, s)| failure(c, s)) {
+        return Look { standing: Standing::Failed { reason, why }, questions: Vec::new(), wake_at: None };
+    }
+    let passed =
+        policy.checks.iter().zip(&gate.checks).all(|(c, s)| s.consecutive_successful_checks >= c.successes);
+    let approved = gate.approved || !needs_approval(policy, gate);
+    if passed && approved {
+        // If the step cannot be taken now, the row gets old and has to be made anew.
+        let stale = policy.checks.iter().zip(&gate.checks).filter_map(|(c, s)| stale_at(s, c)).min();
+        gate.next_check_time = None;
+        return Look { standing: Standing::Passed, questions: Vec::new(), wake_at: stale };
+    }
+    let due = |check: &Check, status: &CheckStatus| due_at(check, status, later(begun, check.delay));
+    gate.next_check_time = policy.checks.iter().zip(&gate.checks).map(|(c, s)| due(c, s)).min();
+    let mut questions = Vec::new();
+    let mut wake_at: Option<Timestamp> = None;
+    for (check, status) in policy.checks.iter().zip(&gate.checks) {
+        let due = due(check, status);
+        if ground.under_way.contains(&check.name) {
+            // Its answer brings the next look.
+        } else if due <= *now {
+            questions.push(ask(check, gate.partition, ground));
+        } else {
+            wake_at = [wake_at, Some(due)].into_iter().flatten().min();
+        }
+    }
+    let wait = if passed {
+        Wait::Approval {
+            rollout: ground.rollout.to_owned(),
+            revision: ground.revision.to_owned(),
+            stale: ground.approve.filter(|given| *given != ground.revision).map(str::to_owned),
+        }
+    } else {
+        waits_for(policy, gate, begun, *now)
+    };
+    Look { standing: Standing::Waits(wait), questions, wake_at }
+}
+
+/// Whether somebody has to agree to the step behind this gate.
+pub(super) fn needs_approval(policy: &Policy, gate: &GateStatus) -> bool {
+    let asked = match policy.approval {
+        Approval::Never => false,
+        Approval::FirstPod => gate.first,
+        Approval::EveryStep => true,
+    };
+    asked && gate.partition > 0
+}
+
+fn new_check(name: &str) -> CheckStatus {
+    CheckStatus {
+        name: name.to_owned(),
+        consecutive_successful_checks: 0,
+        consecutive_failed_checks: 0,
+        total_failed_checks: 0,
+        consecutive_errors: 0,
+        last_check_time: None,
+        last_success_time: None,
+        last_verdict: None,
+        last_value: None,
+        last_error: None,
+        warnings: Vec::new(),
+    }
+}
+
+/// Counts every answer that was asked for in this state of this step, each once.
+fn count(status: &mut CheckStatus, check: &Check, ground: &Ground<'_>, partition: i32, eligible: Timestamp) {
+    let mine = ground.outcomes.iter().filter(|outcome| {
+        outcome.check == check.name
+            && outcome.step.generation == ground.generation
+            && *outcome.step.revision == *ground.revision
+            && outcome.step.partition == partition
+            && outcome.asked_at >= eligible
+    });
+    let mut mine: Vec<_> = mine.collect();
+    mine.sort_by_key(|outcome| outcome.asked_at);
+    for outcome in mine {
+        if status.last_check_time.is_some_and(|last| outcome.asked_at <= last) {
+            continue;
+        }
+        discard_stale(status, check, outcome.asked_at);
+        let judged = judge(check, &outcome.answer, outcome.guard.as_ref());
+        let errors = status.consecutive_errors.saturating_add(1);
+        status.consecutive_errors = if judged.error.is_some() { errors } else { 0 };
+        match judged.verdict {
+            Verdict::Pass => {
+                status.consecutive_successful_checks = status.consecutive_successful_checks.saturating_add(1);
+                status.consecutive_failed_checks = 0;
+                status.last_success_time = Some(outcome.asked_at);
+            }
+            Verdict::Fail => {
+                status.consecutive_successful_checks = 0;
+                status.consecutive_failed_checks = status.consecutive_failed_checks.saturating_add(1);
+                status.total_failed_checks = status.total_failed_checks.saturating_add(1);
+            }
+            Verdict::NoData | Verdict::Error | Verdict::ConfigError | Verdict::Rejected => {
+                status.consecutive_successful_checks = 0;
+            }
+        }
+        status.last_check_time = Some(outcome.asked_at);
+        status.last_verdict = Some(judged.verdict);
+        status.last_value = judged.value;
+        status.last_error = judged.error;
+        status.warnings = judged.warnings;
+    }
+}
+
+/// A row of successes that nobody has added to for too long, or whose time is yet to come, proves nothing.
+fn discard_stale(status: &mut CheckStatus, check: &Check, now: Timestamp) {
+    let fresh =
+        status.last_success_time.is_some_and(|last| last <= now && stale_at(status, check) > Some(now));
+    if !fresh {
+        status.consecutive_successful_checks = 0;
+    }
+    status.last_check_time = status.last_check_time.filter(|last| *last <= now);
+}
+
+fn stale_at(status: &CheckStatus, check: &Check) -> Option<Timestamp> {
+    Some(later(status.last_success_time?, check.freshness()))
+}
+
+fn due_at(check: &Check, status: &CheckStatus, eligible: Timestamp) -> Timestamp {
+    let interval = match status.last_verdict {
+        Some(Verdict::Rejected) => check.period.max(REJECTED_RETRY),
+        _ => check.period,
+    };
+    status.last_check_time.map_or(eligible, |last| later(last, interval).max(eligible))
+}
+
+fn failure(check: &Check, status: &CheckStatus) -> Option<(&'static str, String)> {
+    let CheckStatus { name, consecutive_failed_checks: failed, consecutive_errors: errors, .. } = status;
+    if check.failures.is_some_and(|limit| *failed >= limit) {
+        return Some(("CheckFailed", format!("{name} has failed {failed} times in a row: {}", said(status))));
+    }
+    if check.errors.is_some_and(|limit| *errors >= limit) {
+        return Some((
+            "CheckErrors",
+            format!("{name} got no verdict {errors} times in a row: {}", said(status)),
+        ));
+    }
+    None
+}
+
+/// What the last query brought, in words.
+fn said(status: &CheckStatus) -> String {
+    status.last_error.clone().or_else(|| status.last_value.clone()).unwrap_or_default()
+}
+
+fn waits_for(policy: &Policy, gate: &GateStatus, begun: Timestamp, now: Timestamp) -> Wait {
+    let last = |verdicts: &[Verdict]| {
+        gate.checks.iter().find(|s| s.last_verdict.is_some_and(|verdict| verdicts.contains(&verdict)))
+    };
+    if let Some(status) = last(&[Verdict::ConfigError, Verdict::Rejected]) {
+        return Wait::PrometheusConfigError { check: status.name.clone(), error: said(status) };
+    }
+    if let Some(status) = last(&[Verdict::Error]) {
+        return Wait::PrometheusError { check: status.name.clone(), error: said(status) };
+    }
+    if let Some(status) = last(&[Verdict::Fail]) {
+        return Wait::ChecksFailing {
+            check: status.name.clone(),
+            failures: status.consecutive_failed_checks,
+            value: said(status),
+        };
+    }
+    let first = policy.checks.iter().map(|check| later(begun, check.delay)).min();
+    if let Some(until) = first.filter(|first| *first > now) {
+        return Wait::InitialDelay { until };
+    }
+    let progress = policy.checks.iter().zip(&gate.checks).map(|(check, status)| {
+        format!("{} passed {} of {} times", check.name, status.consecutive_successful_checks, check.successes)
+    });
+    Wait::Checks { progress: progress.collect::<Vec<_>>().join(", ") }
+}
+
+fn ask(check: &Check, partition: i32, ground: &Ground<'_>) -> Question {
+    let set = &ground.member.set;
+    let index = u32::try_from(partition).unwrap_or(0);
+    // Before the first pod has gone, the step is about the one that would.
+    let index = if index >= set.replicas { set.replicas.saturating_sub(1) } else { index };
+    let pod = format!("{}-{}", set.name, set.first_ordinal.saturating_add(index));
+    let updated = ground.member.pods.iter().filter(|pod| is_of(pod, ground.revision));
+    let subject = Subject {
+        namespace: &set.namespace,
+        set: &set.name,
+        pod: &pod,
+        updated: updated.map(|pod| &*pod.name).collect(),
+        revision: ground.revision,
+    };
+    Question {
+        check: check.name.clone(),
+        step: Step { generation: ground.generation, revision: ground.revision.into(), partition },
+        expr: subject.fill(&check.query.expr),
+        guard: check.guard.as_ref().map(|guard| subject.fill(guard)),
+        query: check.query.clone(),
+    }
+}
+
+/// The numbers over all checks.
+fn sum_up(gate: &mut GateStatus) {
+    let checks = || gate.checks.iter();
+    gate.consecutive_successful_checks =
+        checks().map(|check| check.consecutive_successful_checks).min().unwrap_or(0);
+    gate.consecutive_failed_checks = checks().map(|check| check.consecutive_failed_checks).max().unwrap_or(0);
+    gate.total_failed_checks =
+        checks().fold(0, |sum: i32, check| sum.saturating_add(check.total_failed_checks));
+    gate.last_check_time = checks().filter_map(|check| check.last_check_time).max();
+}
+
+/// A time and a wait after it; one beyond the calendar never comes.
+pub(super) fn later(time: Timestamp, wait: SignedDuration) -> Timestamp {
+    time.saturating_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+/// What Kubernetes calls an int32 and never makes negative.
+pub(super) fn to_i32(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}

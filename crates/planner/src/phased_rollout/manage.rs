@@ -1,0 +1,434 @@
+//! Managing a set: hold the partition, look at the gate, take one step.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use sts_plus_api::phased_rollout::{Contest, Failure, GateState, GateStatus, OnFailure, Phase};
+
+use super::gate::{self, Ground, Standing, later, to_i32};
+use super::policy::Policy;
+use super::wait::Wait;
+use super::{Draft, Ended};
+use crate::disruption::{Gatekeeper, Guarded};
+use crate::health::{Health, Member};
+use crate::plan::Action;
+use crate::reason::Severity;
+use crate::rollout_group::OBSERVATION_GRACE;
+use crate::set::SetRow;
+
+/// Pods that the status names as ungated; a set with more of them has said enough.
+const MAX_UNGATED: usize = 100;
+
+/// Foreign writes to the partition that are undone at once: the first ones may be a person, or a tool that does not
+/// know us yet.
+const CONTEST_FREE: i32 = 5;
+
+/// The first wait before a foreign write is undone again, doubled with each.
+const CONTEST_DELAY: SignedDuration = SignedDuration::from_secs(1);
+
+/// The longest such wait: the set rolls unchecked meanwhile, so that it must not be long.
+const CONTEST_MAX_DELAY: SignedDuration = SignedDuration::from_secs(60);
+
+/// A contest is over when nobody has written for so long.
+const CONTEST_MEMORY: SignedDuration = SignedDuration::from_mins(10);
+
+/// What the steps of a pass share.
+pub(super) struct Scene<'w> {
+    pub(super) policy: &'w Policy,
+    pub(super) member: &'w Member,
+    pub(super) health: Health,
+    /// The partition as it is on the set.
+    pub(super) partition: u32,
+    pub(super) update: &'w str,
+    pub(super) current: &'w str,
+}
+
+impl Scene<'_> {
+    pub(super) fn set(&self) -> &Arc<SetRow> {
+        &self.member.set
+    }
+}
+
+impl Draft<'_> {
+    /// Holds the partition of an observed set and rolls it, gate by gate.
+    pub(super) fn manage(&mut self, policy: &Policy, member: &Member, partition: u32) -> Option<Wait> {
+        let set = &member.set;
+        let health = Health::of(member, self.now);
+        let (Some(update), Some(current)) = (set.target(), set.current_revision.as_deref()) else {
+            return self.unobserved(set, partition);
+        };
+        self.tally(member, &health, update);
+        if self.status.failure.as_ref().is_some_and(|failure| failure.revision != update) {
+            self.status.failure = None;
+        }
+        let scene = Scene { policy, member, health, partition, update, current };
+        let under_way = self.status.rolling_pod_status.is_some();
+        let same = self.status.update_revision.as_deref() == Some(update);
+        Some(match (update == current, under_way && same) {
+            (true, true) => self.verify(&scene),
+            (true, false) => self.rest(&scene),
+            (false, _) if self.is_to_roll_back() => self.roll_back(&scene),
+            (false, true) => self.go_on(&scene),
+            (false, false) => self.start(&scene),
+        })
+    }
+
+    /// The set's own controller has not looked at the spec. Its revisions are not known, but a partition that holds an
+    /// idle set may be raised: a template may have come with more replicas.
+    fn unobserved(&mut self, set: &SetRow, partition: u32) -> Option<Wait> {
+        let idle = self.status.phase == Some(Phase::Updated) && self.status.rolling_pod_status.is_none();
+        if idle && partition < set.replicas {
+            self.hold(set, partition, set.replicas);
+        }
+        let wait = Wait::NotObserved { generation: set.generation };
+        let told_at = self.world.unobserved_since.map(|since| later(since, OBSERVATION_GRACE));
+        match told_at {
+            Some(told_at) if told_at > self.now && self.before().waiting_for.is_some() => {
+                self.wake_at(Some(told_at));
+                None
+            }
+            _ => Some(wait),
+        }
+    }
+
+    /// Nothing rolls: the partition is pinned before anything else is said, and pods of another revision, which a
+    /// rollout that was taken back has left, are brought back.
+    fn rest(&mut self, scene: &Scene<'_>) -> Wait {
+        let left = self.status.rolling_pod_status.take().is_some() || self.status.failure.is_some();
+        let rolling_back = self.before().phase == Some(Phase::RollingBack);
+        self.status.failure = None;
+        if let Some(wait) = self.hold(scene.set(), scene.partition, scene.set().replicas) {
+            return wait;
+        }
+        self.status.update_revision = Some(scene.update.to_owned());
+        let why = "the template was changed back to it";
+        if let Some(wait) = self.bring_back(scene, scene.update, why) {
+            return wait;
+        }
+        if rolling_back && !scene.health.all_ready() {
+            self.wake_at(scene.health.changes_at);
+            return Wait::RollingBack { revision: scene.update.to_owned(), why: why.to_owned(), held: None };
+        }
+        if left || rolling_back {
+            self.end(Ended::RolledBack);
+            let message = format!("all pods are back on revision {}", scene.update);
+            self.announce(Severity::Normal, "RolledBack", message);
+        }
+        self.status.previous_revision = None;
+        self.status.ungated_pods.clear();
+        Wait::UpToDate { revision: scene.update.to_owned() }
+    }
+
+    /// A new revision: the partition is pinned where no further pod moves, and the first gate begins.
+    pub(super) fn start(&mut self, scene: &Scene<'_>) -> Wait {
+        let set = scene.set();
+        let superseded = self.status.rolling_pod_status.take().is_some();
+        let partition = released(scene).max(scene.partition.min(set.replicas));
+        self.status.phase = Some(Phase::Rolling);
+        self.status.update_revision = Some(scene.update.to_owned());
+        self.status.previous_revision = Some(scene.current.to_owned());
+        self.status.rollout_start_time = Some(self.now);
+        self.status.rollout_end_time = None;
+        self.status.ungated_pods.clear();
+        self.note_ungated(scene, set.replicas);
+        self.status.rolling_pod_status = Some(gate::begin(partition, set.replicas, true, self.now));
+        let message = if superseded {
+            format!("revision {} takes the place of the one being rolled out: starts anew", scene.update)
+        } else {
+            format!("rolls from revision {} to revision {}", scene.current, scene.update)
+        };
+        self.announce(Severity::Normal, "RolloutStarted", message);
+        self.go_on(scene)
+    }
+
+    /// The rollout is under way and its revision is not the current one.
+    fn go_on(&mut self, scene: &Scene<'_>) -> Wait {
+        let set = scene.set();
+        let Some(mut gate) = self.status.rolling_pod_status.take() else { return self.start(scene) };
+        let step_taken = gate.status == GateState::Passed
+            && gate.partition > 0
+            && to_i32(scene.partition) == gate.partition.saturating_sub(1);
+        if step_taken && self.before().rolling_pod_status.as_ref() == Some(&gate) {
+            // The step was taken and not written down.
+            gate = self.next_gate(scene, &gate);
+        }
+        if gate.replicas != to_i32(set.replicas) {
+            gate = self.resized(scene, &gate);
+        }
+        let own = u32::try_from(gate.partition).unwrap_or(0);
+        let contested = self.hold(set, scene.partition, own);
+        self.note_ungated(scene, own);
+        if let Some(wait) = contested {
+            self.status.rolling_pod_status = Some(gate);
+            return wait;
+        }
+        self.pass(scene, gate)
+    }
+
+    /// All pods are of the revision, and the set's own controller calls it current: the final gate, with the partition
+    /// pinned again, so that a further template does not slip through.
+    fn verify(&mut self, scene: &Scene<'_>) -> Wait {
+        let set = scene.set();
+        let Some(mut gate) = self.status.rolling_pod_status.take() else { return self.rest(scene) };
+        if gate.partition > 0 {
+            let own = u32::try_from(gate.partition).unwrap_or(0);
+            self.note_ungated(scene, own);
+            gate = gate::begin(0, set.replicas, false, self.now);
+        }
+        if gate.replicas != to_i32(set.replicas) {
+            gate = gate::begin(0, set.replicas, false, self.now);
+        }
+        if let Some(wait) = self.hold(set, scene.partition, set.replicas) {
+            self.status.rolling_pod_status = Some(gate);
+            return wait;
+        }
+        self.pass(scene, gate)
+    }
+
+    /// Looks at the gate, and takes the step behind it if it may.
+    fn pass(&mut self, scene: &Scene<'_>, mut gate: GateStatus) -> Wait {
+        let rollout = &self.world.rollout;
+        let approve = rollout.approve.as_deref();
+        let approving = approve == Some(scene.update);
+        // Used once: it must be gone before the gate ends one way or the other, or it would count again.
+        let used_up = gate.approved && approving;
+        if self.status.failure.is_some() {
+            if !approving {
+                gate.status = GateState::Failed;
+                self.status.rolling_pod_status = Some(gate);
+                return self.failed(scene);
+            }
+            self.status.failure = None;
+            let partition = u32::try_from(gate.partition).unwrap_or(0);
+            gate = gate::begin(partition, scene.set().replicas, gate.first, self.now);
+            gate.approved = true;
+            self.announce(Severity::Normal, "Approved", format!("revision {} is tried again", scene.update));
+        } else if approving && !gate.approved && gate::needs_approval(scene.policy, &gate) {
+            gate.approved = true;
+            self.announce(Severity::Normal, "Approved", format!("revision {} is approved", scene.update));
+        }
+        let ground = Ground {
+            rollout: &rollout.name,
+            policy: scene.policy,
+            member: scene.member,
+            health: &scene.health,
+            revision: scene.update,
+            generation: rollout.generation,
+            reworded: self.before().observed_generation != Some(rollout.generation),
+            approve,
+            outcomes: &self.world.outcomes,
+            under_way: &self.world.under_way,
+            now: self.now,
+        };
+        let look = gate::look(&mut gate, &ground);
+        self.wake_at(look.wake_at);
+        let wait = match look.standing {
+            Standing::Waits(wait) => {
+                self.plan.questions = look.questions;
+                wait
+            }
+            Standing::Failed { why, .. } if gate.approved && approving => Wait::Checks { progress: why },
+            Standing::Passed if gate.approved && approving => passed(scene, &gate),
+            Standing::Failed { reason, why } => return self.fail(scene, gate, reason, why),
+            Standing::Passed if gate.partition > 0 => return self.step(scene, gate),
+            Standing::Passed if scene.update == scene.current => return self.complete(scene),
+            Standing::Passed => Wait::NotPromoted { revision: scene.update.to_owned() },
+        };
+        if used_up {
+            self.rollout_write = Some(rollout.use_up_approval());
+        }
+        self.status.rolling_pod_status = Some(gate);
+        wait
+    }
+
+    /// The gate has passed. It is written down first; a gate that was is followed by the step.
+    fn step(&mut self, scene: &Scene<'_>, mut gate: GateStatus) -> Wait {
+        let written = self.before().rolling_pod_status.as_ref().is_some_and(|before| {
+            before.status == GateState::Passed
+                && before.partition == gate.partition
+                && before.checks == gate.checks
+        });
+        gate.status = GateState::Passed;
+        let wait = passed(scene, &gate);
+        if !written || !self.writes.is_empty() {
+            self.status.rolling_pod_status = Some(gate);
+            return wait;
+        }
+        let set = scene.set();
+        let index = u32::try_from(gate.partition).unwrap_or(0).saturating_sub(1);
+        let ordinal = set.first_ordinal.saturating_add(index);
+        let pod = scene.member.pods.iter().find(|pod| scene.member.wanted_ordinal(pod) == Some(ordinal));
+        let Some(pod) = pod else {
+            // Not to be: a gate passes only while every pod is there.
+            self.status.rolling_pod_status = Some(gate);
+            return Wait::PodsNotAvailable { down: scene.health.summary() };
+        };
+        let domain = self.domain(scene);
+        match Gatekeeper::new(&domain).ask(&set.name, pod) {
+            Ok(permit) => {
+                self.writes.push(Action::let_go(&permit, set, index));
+                let next = self.next_gate(scene, &gate);
+                let wait =
+                    Wait::PodNotUpdated { pod: pod.name.to_string(), revision: scene.update.to_owned() };
+                self.status.partition = Some(next.partition);
+                self.status.rolling_pod_status = Some(next);
+                wait
+            }
+            Err(reason) => {
+                self.status.rolling_pod_status = Some(gate);
+                Wait::Held { reason }
+            }
+        }
+    }
+
+    /// The gate behind the one that has passed.
+    fn next_gate(&mut self, scene: &Scene<'_>, gate: &GateStatus) -> GateStatus {
+        let partition = u32::try_from(gate.partition).unwrap_or(0).saturating_sub(1);
+        self.plan.gate_took = Some(self.now.duration_since(gate.start_time));
+        self.announce(Severity::Normal, "GatePassed", passed(scene, gate).to_string());
+        gate::begin(partition, u32::try_from(gate.replicas).unwrap_or(0), false, self.now)
+    }
+
+    /// The replicas have changed: the gate begins anew, at a partition that is not above them. While no pod has been
+    /// let go, new ones shall not be born in the new revision either.
+    fn resized(&mut self, scene: &Scene<'_>, gate: &GateStatus) -> GateStatus {
+        let replicas = scene.set().replicas;
+        let own = u32::try_from(gate.partition).unwrap_or(0);
+        let partition = if gate.partition >= gate.replicas { replicas } else { own.min(replicas) };
+        let mut anew = gate::begin(partition, replicas, gate.first, self.now);
+        anew.approved = gate.approved;
+        anew
+    }
+
+    fn complete(&mut self, scene: &Scene<'_>) -> Wait {
+        if let Some(gate) = &self.before().rolling_pod_status {
+            self.plan.gate_took = Some(self.now.duration_since(gate.start_time));
+        }
+        self.end(Ended::Completed);
+        self.announce(
+            Severity::Normal,
+            "RolloutCompleted",
+            format!("all pods are of revision {}", scene.update),
+        );
+        self.status.previous_revision = None;
+        Wait::UpToDate { revision: scene.update.to_owned() }
+    }
+
+    /// The gate will not pass. What is done about it is decided once and written down.
+    fn fail(&mut self, scene: &Scene<'_>, mut gate: GateStatus, reason: &'static str, why: String) -> Wait {
+        let promoted = scene.update == scene.current;
+        let action = if promoted { OnFailure::Pause } else { scene.policy.on_failure };
+        gate.status = GateState::Failed;
+        self.plan.ended = Some(Ended::Failed);
+        self.status.failure = Some(Failure {
+            revision: scene.update.to_owned(),
+            reason: reason.to_owned(),
+            message: why.clone(),
+            time: self.now,
+            action,
+        });
+        self.status.rolling_pod_status = Some(gate);
+        if action == OnFailure::Rollback {
+            self.status.rolling_pod_status = None;
+            let message = format!("revision {} has failed its gate: {why}", scene.update);
+            self.announce(Severity::Warning, "GateFailed", message);
+            return Wait::RollingBack { revision: scene.current.to_owned(), why, held: None };
+        }
+        self.failed(scene)
+    }
+
+    fn failed(&self, scene: &Scene<'_>) -> Wait {
+        let restore = self.status.previous_revision.clone().filter(|_| scene.update == scene.current);
+        Wait::GateFailed {
+            rollout: self.world.rollout.name.to_string(),
+            revision: scene.update.to_owned(),
+            why: self.status.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default(),
+            restore,
+        }
+    }
+
+    /// A rollout is over.
+    pub(super) fn end(&mut self, ended: Ended) {
+        self.plan.ended = Some(ended);
+        self.status.rolling_pod_status = None;
+        if self.status.rollout_start_time.is_some() {
+            self.status.rollout_end_time = Some(self.now);
+        }
+    }
+
+    /// Makes the partition what it has to be. A value that is neither that nor the one last decided on is somebody
+    /// else's; whoever keeps writing it makes us wait before the next time.
+    pub(super) fn hold(&mut self, set: &SetRow, partition: u32, own: u32) -> Option<Wait> {
+        let before = self.before();
+        let contest = before.contest.clone().filter(|c| later(c.last_time, CONTEST_MEMORY) > self.now);
+        self.wake_at(contest.as_ref().map(|contest| later(contest.last_time, CONTEST_MEMORY)));
+        let foreign = before.partition.is_some_and(|last| last != to_i32(partition));
+        self.status.contest.clone_from(&contest);
+        if partition == own {
+            self.status.partition = Some(to_i32(own));
+            return None;
+        }
+        if foreign {
+            let times = contest.as_ref().map_or(0, |contest| contest.times);
+            let until = contest.as_ref().and_then(|contest| rests_until(contest, self.now));
+            if let (Some(until), Some(contest)) = (until, contest) {
+                self.wake_at(Some(until));
+                return Some(Wait::PartitionContested { manager: contest.manager, until });
+            }
+            self.plan.asks_for_manager = self.world.partition_manager.is_none();
+            let manager = self.world.partition_manager.clone().unwrap_or_else(|| "somebody".to_owned());
+            let message = format!("{manager} has set the partition to {partition}; it is restored to {own}");
+            self.announce(Severity::Warning, "PartitionRestored", message);
+            let times = times.saturating_add(1);
+            self.status.contest = Some(Contest { manager, times, last_time: self.now });
+            self.wake_at(Some(later(self.now, CONTEST_MEMORY)));
+        }
+        self.writes.push(Action::pin(set, own));
+        self.status.partition = Some(to_i32(own));
+        None
+    }
+
+    /// Remembers pods of the new revision that no gate has let through: those below the partition.
+    fn note_ungated(&mut self, scene: &Scene<'_>, below: u32) {
+        let first = scene.set().first_ordinal;
+        for pod in &scene.member.pods {
+            let index = scene.member.wanted_ordinal(pod).map(|ordinal| ordinal.saturating_sub(first));
+            let ungated = index.is_some_and(|index| index < below) && gate::is_of(pod, scene.update);
+            let known = self.status.ungated_pods.iter().any(|known| **known == *pod.name);
+            if ungated && !known && self.status.ungated_pods.len() < MAX_UNGATED {
+                self.status.ungated_pods.push(pod.name.to_string());
+            }
+        }
+    }
+
+    /// What the gatekeeper has to know: the set, and the others of its group.
+    pub(super) fn domain(&self, scene: &Scene<'_>) -> Vec<Guarded> {
+        let neighbours = self.world.neighbours.iter().map(|member| Health::of(member, self.now));
+        let all = std::iter::once(scene.health.clone()).chain(neighbours);
+        all.map(|health| Guarded { health, max_unavailable: 1 }).collect()
+    }
+}
+
+/// The lowest partition at which no pod moves: one above the highest index that is not of the revision yet.
+fn released(scene: &Scene<'_>) -> u32 {
+    let set = scene.set();
+    let mut ordinals = set.ordinals().rev();
+    let held = ordinals.find(|ordinal| {
+        !gate::pod_at(scene.member, *ordinal).is_some_and(|pod| gate::is_of(pod, scene.update))
+    });
+    held.map_or(0, |ordinal| ordinal.saturating_sub(set.first_ordinal).saturating_add(1))
+}
+
+fn passed(scene: &Scene<'_>, gate: &GateStatus) -> Wait {
+    let partition = u32::try_from(gate.partition).unwrap_or(0);
+    let next = partition.checked_sub(1).map(|index| scene.set().first_ordinal.saturating_add(index));
+    Wait::GatePassed { partition, pod: next.map(|ordinal| format!("{}-{ordinal}", scene.set().name)) }
+}
+
+/// Until when a contested partition is left alone.
+fn rests_until(contest: &Contest, now: Timestamp) -> Option<Timestamp> {
+    let beyond = u32::try_from(contest.times.checked_sub(CONTEST_FREE)?).ok()?;
+    let factor = 1_i32.checked_shl(beyond).unwrap_or(i32::MAX).max(1);
+    let delay = CONTEST_DELAY.checked_mul(factor).unwrap_or(CONTEST_MAX_DELAY).min(CONTEST_MAX_DELAY);
+    Some(later(contest.last_time, delay)).filter(|until| *until > now)
+}

@@ -1,0 +1,101 @@
+//! The way back: pods of a revision that failed, or was taken back, return to the one before.
+//!
+//! The template is the user's and is not written. With the partition at the replicas, a pod that is deleted is built
+//! from the current revision again.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use sts_plus_api::phased_rollout::{OnFailure, Phase};
+
+use super::manage::Scene;
+use super::wait::Wait;
+use super::{Draft, Ended};
+use crate::disruption::Gatekeeper;
+use crate::health::Why;
+use crate::ordinal;
+use crate::plan::Action;
+use crate::pod::PodRow;
+use crate::reason::Severity;
+
+impl Draft<'_> {
+    /// Whether the revision has failed and its pods shall go back.
+    pub(super) fn is_to_roll_back(&self) -> bool {
+        self.status.failure.as_ref().is_some_and(|failure| failure.action == OnFailure::Rollback)
+    }
+
+    /// Brings the pods of a failed revision back, and then waits for another template.
+    pub(super) fn roll_back(&mut self, scene: &Scene<'_>) -> Wait {
+        let rollout = &self.world.rollout;
+        if rollout.approve.as_deref() == Some(scene.update) {
+            self.status.failure = None;
+            self.announce(Severity::Normal, "Approved", format!("revision {} is tried again", scene.update));
+            let wait = self.start(scene);
+            if let Some(gate) = &mut self.status.rolling_pod_status {
+                gate.approved = true;
+            }
+            return wait;
+        }
+        if let Some(wait) = self.hold(scene.set(), scene.partition, scene.set().replicas) {
+            return wait;
+        }
+        let why = self.status.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
+        if let Some(wait) = self.bring_back(scene, scene.current, &why) {
+            return wait;
+        }
+        if !scene.health.all_ready() {
+            self.wake_at(scene.health.changes_at);
+            return Wait::RollingBack { revision: scene.current.to_owned(), why, held: None };
+        }
+        if self.before().phase != Some(Phase::RolledBack) {
+            self.end(Ended::RolledBack);
+        }
+        self.status.ungated_pods.clear();
+        Wait::RolledBack {
+            rollout: rollout.name.to_string(),
+            failed: scene.update.to_owned(),
+            revision: scene.current.to_owned(),
+        }
+    }
+
+    /// Deletes pods of another revision, as far as they may go; `None` when there are none. Nothing is deleted before
+    /// the partition is known to the set's own controller: it would build the same pods again.
+    pub(super) fn bring_back(&mut self, scene: &Scene<'_>, revision: &str, why: &str) -> Option<Wait> {
+        let set = scene.set();
+        let changed = |pod: &&Arc<PodRow>| {
+            pod.revision.as_deref() != Some(revision) && scene.member.wanted_ordinal(pod).is_some()
+        };
+        let mut pods: Vec<_> = scene.member.pods.iter().filter(changed).collect();
+        if pods.is_empty() {
+            return None;
+        }
+        let waits =
+            |held| Some(Wait::RollingBack { revision: revision.to_owned(), why: why.to_owned(), held });
+        if scene.policy.paused {
+            return Some(Wait::Paused { rollout: self.world.rollout.name.to_string() });
+        }
+        if !self.writes.is_empty() {
+            return waits(None);
+        }
+        pods.retain(|pod| !pod.terminating);
+        let broken = |pod: &PodRow| matches!(scene.health.why_down(&pod.name), Some(Why::Broken(_)));
+        // The newest is the lowest: a rolling update goes from the highest ordinal down.
+        pods.sort_by(|left, right| {
+            let urgency = |pod: &PodRow| Reverse(broken(pod));
+            urgency(left).cmp(&urgency(right)).then_with(|| ordinal::natural(&left.name, &right.name))
+        });
+        let domain = self.domain(scene);
+        let mut gatekeeper = Gatekeeper::new(&domain);
+        for pod in pods {
+            match gatekeeper.ask_back(&set.name, pod) {
+                Ok(permit) => self.writes.push(Action::delete(&permit)),
+                Err(reason) if self.writes.is_empty() => {
+                    self.wake_at(scene.health.changes_at);
+                    return waits(Some(reason));
+                }
+                Err(_) => break,
+            }
+        }
+        waits(None)
+    }
+}

@@ -1,0 +1,104 @@
+//! The rollout row: what decisions may look at of a PhasedRollout. There are few of them, so they are kept whole.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use sts_plus_api::keys;
+use sts_plus_api::phased_rollout::{PhasedRolloutSpec, PhasedRolloutStatus};
+
+use crate::plan::{Action, Kind, Object, Precondition, Verb};
+
+/// A PhasedRollout.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RolloutRow {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// The version this row was read at.
+    pub resource_version: Box<str>,
+    /// Counts changes of the spec.
+    pub generation: i64,
+    /// When it was created.
+    pub created: Timestamp,
+    /// Whether it has a deletion timestamp.
+    pub deleting: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// The value of the annotation `sts.plus/approve`.
+    pub approve: Option<Box<str>>,
+    /// Its spec, or why it cannot be read.
+    pub spec: Result<PhasedRolloutSpec, String>,
+    /// Its status; one that cannot be read counts as absent and is written anew.
+    pub status: PhasedRolloutStatus,
+}
+
+impl RolloutRow {
+    /// The set that it names.
+    pub fn target(&self) -> Option<&str> {
+        self.spec.as_ref().ok().map(|spec| spec.target_ref.as_str())
+    }
+
+    /// The set that it has managed so far.
+    pub fn managed(&self) -> Option<&str> {
+        self.status.target.as_ref().map(|target| target.name.as_str())
+    }
+
+    /// Whether it goes before another one with the same target: the oldest does, then the first by name.
+    pub fn precedes(&self, other: &Self) -> bool {
+        (self.created, &self.name) < (other.created, &other.name)
+    }
+
+    /// Whether our finalizer is on it.
+    pub fn has_finalizer(&self) -> bool {
+        self.finalizers.iter().any(|finalizer| finalizer == keys::FINALIZER)
+    }
+
+    /// Puts our finalizer on it.
+    pub fn keep(&self) -> Action {
+        let finalizers = self.finalizers.iter().map(String::as_str).chain([keys::FINALIZER]);
+        self.merge(&json!({ "finalizers": finalizers.collect::<Vec<_>>() }))
+    }
+
+    /// Takes our finalizer from it.
+    pub fn let_go(&self) -> Action {
+        let others = self.finalizers.iter().filter(|finalizer| *finalizer != keys::FINALIZER);
+        self.merge(&json!({ "finalizers": others.collect::<Vec<_>>() }))
+    }
+
+    /// Takes a used approval away, unless it is another one by now.
+    pub fn use_up_approval(&self) -> Action {
+        self.merge(&json!({ "annotations": { keys::APPROVE: null } }))
+    }
+
+    /// Replaces its status.
+    pub fn report(&self, status: &PhasedRolloutStatus) -> Action {
+        // A status is strings and numbers: it has no way not to be JSON.
+        let status = serde_json::to_value(status).unwrap_or_default();
+        self.action(Verb::ReplaceStatus { status, manager: keys::MANAGER_PHASED_ROLLOUT })
+    }
+
+    fn merge(&self, metadata: &Value) -> Action {
+        let body = json!({ "metadata": metadata });
+        self.action(Verb::Merge { body, manager: keys::MANAGER_PHASED_ROLLOUT })
+    }
+
+    /// The version matters to all of them: lists are written whole, and a status is decided from the one before.
+    fn action(&self, verb: Verb) -> Action {
+        Action {
+            object: Object {
+                kind: Kind::PhasedRollout,
+                namespace: Arc::clone(&self.namespace),
+                name: (*self.name).into(),
+            },
+            precondition: Precondition {
+                uid: (*self.uid).into(),
+                resource_version: Some(self.resource_version.clone()),
+            },
+            verb,
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! What a rollout waits for. As with every reason, its words are made here and nowhere else: the status, the events,
+//! the log and the command line print the same value.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use sts_plus_api::phased_rollout::{GateState, Phase, ReleasePolicy};
+
+use crate::reason::{Reason, Severity};
+
+/// Why a rollout is where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each field is named after what it holds")]
+pub enum Wait {
+    /// The target does not exist.
+    TargetNotFound { set: String },
+    /// The target is on its way out.
+    TargetDeleting { set: String },
+    /// An older rollout has the same target.
+    ManagedByOther { set: String, other: String },
+    /// The target's strategy leaves no partition to steer.
+    WrongStrategy { set: String, strategy: String },
+    /// The spec has faults.
+    InvalidSpec { faults: String },
+    /// Another target was named: the former one is let go first.
+    Releasing { set: String },
+    /// Gating is suspended.
+    Suspended { policy: ReleasePolicy },
+    /// The set's own controller has not looked at the present spec.
+    NotObserved { generation: i64 },
+    /// Nothing: all pods are of the revision.
+    UpToDate { revision: String },
+    /// A pod that was let go is not there in the new revision.
+    PodNotUpdated { pod: String, revision: String },
+    /// Pods are down.
+    PodsNotAvailable { down: String },
+    /// The initial delay runs.
+    InitialDelay { until: Timestamp },
+    /// Checks are being asked.
+    Checks { progress: String },
+    /// A check fails.
+    ChecksFailing { check: String, failures: i32, value: String },
+    /// A check gets no usable answer, and may get one the next time.
+    PrometheusError { check: String, error: String },
+    /// A check cannot be asked until somebody changes something.
+    PrometheusConfigError { check: String, error: String },
+    /// Somebody has to agree.
+    Approval { rollout: String, revision: String, stale: Option<String> },
+    /// The user has paused it.
+    Paused { rollout: String },
+    /// The gate has passed: the next pod goes.
+    GatePassed { partition: u32, pod: Option<String> },
+    /// The set's own controller has not called the revision current.
+    NotPromoted { revision: String },
+    /// Something else of the workload is down, so that no pod may go.
+    Held { reason: Reason },
+    /// Somebody else keeps writing the partition.
+    PartitionContested { manager: String, until: Timestamp },
+    /// The gate has failed, and the rollout stays.
+    GateFailed { rollout: String, revision: String, why: String, restore: Option<String> },
+    /// Changed pods are brought back.
+    RollingBack { revision: String, why: String, held: Option<Reason> },
+    /// They have been.
+    RolledBack { rollout: String, failed: String, revision: String },
+}
+
+impl Wait {
+    /// The kind of wait in one word: `waitingFor` in the status and the reason of events.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::TargetNotFound { .. } => "TargetNotFound",
+            Self::TargetDeleting { .. } => "TargetDeleting",
+            Self::ManagedByOther { .. } | Self::WrongStrategy { .. } => "CannotManage",
+            Self::InvalidSpec { .. } => "InvalidSpec",
+            Self::Releasing { .. } => "Releasing",
+            Self::Suspended { .. } => "Suspended",
+            Self::NotObserved { .. } => "NotObserved",
+            Self::UpToDate { .. } => "UpToDate",
+            Self::PodNotUpdated { .. } => "PodToBeUpdated",
+            Self::PodsNotAvailable { .. } => "PodsToBeAvailable",
+            Self::InitialDelay { .. } => "InitialDelay",
+            Self::Checks { .. } => "Checks",
+            Self::ChecksFailing { .. } => "ChecksFailing",
+            Self::PrometheusError { .. } => "PrometheusError",
+            Self::PrometheusConfigError { .. } => "PrometheusConfigError",
+            Self::Approval { .. } => "Approval",
+            Self::Paused { .. } => "Paused",
+            Self::GatePassed { .. } => "GatePassed",
+            Self::NotPromoted { .. } => "Promotion",
+            Self::Held { reason } => reason.kind(),
+            Self::PartitionContested { .. } => "PartitionContested",
+            Self::GateFailed { .. } => "GateFailed",
+            Self::RollingBack { .. } => "RollingBack",
+            Self::RolledBack { .. } => "RolledBack",
+        }
+    }
+
+    /// The phase that the rollout is in while it waits for this.
+    pub fn phase(&self) -> Phase {
+        match self {
+            Self::TargetNotFound { .. } | Self::TargetDeleting { .. } => Phase::ErrorSTSNotFound,
+            Self::ManagedByOther { .. } | Self::WrongStrategy { .. } | Self::Releasing { .. } => {
+                Phase::ErrorCannotManage
+            }
+            Self::InvalidSpec { .. } => Phase::ErrorInvalid,
+            Self::Suspended { .. } => Phase::Suspended,
+            Self::UpToDate { .. } => Phase::Updated,
+            Self::GateFailed { .. } => Phase::Failed,
+            Self::RollingBack { .. } => Phase::RollingBack,
+            Self::RolledBack { .. } => Phase::RolledBack,
+            _ => Phase::Rolling,
+        }
+    }
+
+    /// The state of the gate that this wait is shown as; `None` where the gate keeps its state.
+    pub fn gate_state(&self) -> Option<GateState> {
+        match self {
+            Self::PodNotUpdated { .. } => Some(GateState::WaitForPodToBeUpdated),
+            Self::PodsNotAvailable { .. } | Self::Held { .. } => Some(GateState::WaitForAllPodsToBeAvailable),
+            Self::InitialDelay { .. } => Some(GateState::WaitForInitialDelay),
+            Self::Checks { .. } | Self::ChecksFailing { .. } => Some(GateState::WaitForChecks),
+            Self::PrometheusError { .. } | Self::PrometheusConfigError { .. } => {
+                Some(GateState::PrometheusError)
+            }
+            Self::Approval { .. } => Some(GateState::WaitForApproval),
+            Self::Paused { .. } => Some(GateState::Paused),
+            Self::GatePassed { .. } => Some(GateState::Passed),
+            Self::GateFailed { .. } => Some(GateState::Failed),
+            _ => None,
+        }
+    }
+
+    /// How loudly it is told.
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::TargetNotFound { .. }
+            | Self::ManagedByOther { .. }
+            | Self::WrongStrategy { .. }
+            | Self::InvalidSpec { .. } => Severity::Error,
+            Self::NotObserved { .. }
+            | Self::ChecksFailing { .. }
+            | Self::PrometheusError { .. }
+            | Self::PrometheusConfigError { .. }
+            | Self::Held { .. }
+            | Self::PartitionContested { .. }
+            | Self::GateFailed { .. }
+            | Self::RollingBack { .. }
+            | Self::RolledBack { .. } => Severity::Warning,
+            _ => Severity::Normal,
+        }
+    }
+
+    /// Whether its beginning is worth an event of its own. The ordinary waits within a gate are not, since each pod
+    /// goes through all of them; what has an event for another reason is not told twice.
+    pub fn is_announced(&self) -> bool {
+        !matches!(
+            self,
+            Self::TargetNotFound { .. }
+                | Self::TargetDeleting { .. }
+                | Self::Releasing { .. }
+                | Self::NotObserved { .. }
+                | Self::UpToDate { .. }
+                | Self::PodNotUpdated { .. }
+                | Self::PodsNotAvailable { .. }
+                | Self::InitialDelay { .. }
+                | Self::Checks { .. }
+                | Self::GatePassed { .. }
+                | Self::NotPromoted { .. }
+        )
+    }
+
+    /// Whether nothing will go on until somebody acts.
+    pub fn is_stalled(&self) -> bool {
+        matches!(
+            self,
+            Self::ManagedByOther { .. }
+                | Self::WrongStrategy { .. }
+                | Self::InvalidSpec { .. }
+                | Self::PrometheusConfigError { .. }
+                | Self::GateFailed { .. }
+                | Self::RolledBack { .. }
+        )
+    }
+
+    /// What would end the wait; `None` when nothing is awaited.
+    pub fn release(&self) -> Option<String> {
+        let release = match self {
+            Self::UpToDate { .. } | Self::GatePassed { .. } | Self::Releasing { .. } => return None,
+            Self::TargetNotFound { set } => format!("a StatefulSet {set} is created in this namespace"),
+            Self::TargetDeleting { set } => format!("{set} is gone and created anew"),
+            Self::ManagedByOther { other, .. } => format!("{other} is deleted or names another target"),
+            Self::WrongStrategy { set, .. } => {
+                format!("spec.updateStrategy.type of {set} is RollingUpdate")
+            }
+            Self::InvalidSpec { .. } => "the spec is corrected".to_owned(),
+            Self::Suspended { .. } => "skipCheck and standardRollingUpdate are false".to_owned(),
+            Self::NotObserved { generation } => {
+                format!(
+                    "the StatefulSet controller reports observedGeneration {generation} and its revisions"
+                )
+            }
+            Self::PodNotUpdated { pod, revision } => format!("{pod} is of revision {revision}"),
+            Self::PodsNotAvailable { .. } => "every pod is available".to_owned(),
+            Self::InitialDelay { until } => format!("it is {until}"),
+            Self::Checks { .. } => "every check has passed often enough in a row".to_owned(),
+            Self::ChecksFailing { check, .. } => {
+                format!("{check} passes again, or the template is changed to one with which it does")
+            }
+            Self::PrometheusError { check, .. } => format!("{check} is answered again"),
+            Self::PrometheusConfigError { check, .. } => {
+                format!("what {check} needs is corrected: its query, its url or its Secret")
+            }
+            Self::Approval { rollout, revision, .. } => format!(
+                "the annotation sts.plus/approve is {revision} (sts-plus approve phasedrollout/{rollout})"
+            ),
+            Self::Paused { rollout } => {
+                format!("spec.paused is false (sts-plus resume phasedrollout/{rollout})")
+            }
+            Self::NotPromoted { revision } => {
+                format!("the StatefulSet controller reports {revision} as currentRevision")
+            }
+            Self::Held { reason } | Self::RollingBack { held: Some(reason), .. } => return reason.release(),
+            Self::PartitionContested { manager, until } => {
+                format!(
+                    "{manager} leaves spec.updateStrategy.rollingUpdate.partition alone, or it is {until}"
+                )
+            }
+            Self::GateFailed { restore: Some(restore), .. } => {
+                format!("the template is changed, for instance back to that of revision {restore}")
+            }
+            Self::GateFailed { rollout, .. } | Self::RolledBack { rollout, .. } => format!(
+                "the template is changed, or the revision is approved anew (sts-plus approve phasedrollout/{rollout})"
+            ),
+            Self::RollingBack { revision, held: None, .. } => {
+                format!("every pod is of revision {revision} and available")
+            }
+        };
+        Some(release)
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TargetNotFound { set } => write!(f, "there is no StatefulSet {set} in this namespace"),
+            Self::TargetDeleting { set } => write!(f, "the StatefulSet {set} is being deleted"),
+            Self::ManagedByOther { set, other } => {
+                write!(f, "{set} is managed by the older PhasedRollout {other}")
+            }
+            Self::WrongStrategy { set, strategy } => {
+                write!(f, "spec.updateStrategy.type of {set} is {strategy} and not RollingUpdate")
+            }
+            Self::InvalidSpec { faults } => write!(f, "the spec cannot be used: {faults}"),
+            Self::Releasing { set } => write!(f, "lets the former target {set} go"),
+            Self::Suspended { policy: ReleasePolicy::Resume } => {
+                f.write_str("gating is suspended: the set rolls as Kubernetes does it")
+            }
+            Self::Suspended { policy: ReleasePolicy::Freeze } => {
+                f.write_str("gating is suspended: the partition keeps its value and nothing moves")
+            }
+            Self::NotObserved { generation } => write!(
+                f,
+                "waits because the StatefulSet controller has not reported its revisions for generation {generation}"
+            ),
+            Self::UpToDate { revision } => write!(f, "all pods are of revision {revision}"),
+            Self::PodNotUpdated { pod, revision } => {
+                write!(f, "waits for {pod} to be replaced by one of revision {revision}")
+            }
+            Self::PodsNotAvailable { down } => write!(f, "waits because not all pods are available: {down}"),
+            Self::InitialDelay { until } => write!(f, "all pods are available; the checks begin at {until}"),
+            Self::Checks { progress } => write!(f, "waits for the checks: {progress}"),
+            Self::ChecksFailing { check, failures, value } => {
+                write!(f, "{check} has failed {failures} times in a row: {value}")
+            }
+            Self::PrometheusError { check, error } | Self::PrometheusConfigError { check, error } => {
+                write!(f, "{check} gets no verdict: {error}")
+            }
+            Self::Approval { revision, stale: None, .. } => {
+                write!(f, "waits for somebody to approve revision {revision}")
+            }
+            Self::Approval { revision, stale: Some(stale), .. } => write!(
+                f,
+                "waits for somebody to approve revision {revision}; the approval that is given is for {stale}"
+            ),
+            Self::Paused { .. } => f.write_str("paused by spec.paused"),
+            Self::GatePassed { partition, pod: Some(pod) } => {
+                write!(f, "the gate at partition {partition} has passed: {pod} is next")
+            }
+            Self::GatePassed { pod: None, .. } => f.write_str("the final gate has passed"),
+            Self::NotPromoted { revision } => {
+                write!(f, "waits for the StatefulSet controller to call {revision} the current revision")
+            }
+            Self::Held { reason } => reason.fmt(f),
+            Self::PartitionContested { manager, until } => {
+                write!(f, "{manager} keeps writing the partition; it is restored again at {until}")
+            }
+            Self::GateFailed { revision, why, restore: None, .. } => {
+                write!(f, "revision {revision} has failed its gate and stays where it is: {why}")
+            }
+            Self::GateFailed { revision, why, restore: Some(restore), .. } => write!(
+                f,
+                "revision {revision} has failed its final gate: {why}. Every pod has it already and it is the current revision, so there is nothing to roll back to; the revision to restore is {restore}"
+            ),
+            Self::RollingBack { revision, why, held: None } => {
+                write!(f, "brings the changed pods back to revision {revision}: {why}")
+            }
+            Self::RollingBack { revision, held: Some(reason), .. } => {
+                write!(f, "brings the changed pods back to revision {revision} and {reason}")
+            }
+            Self::RolledBack { failed, revision, .. } => {
+                write!(f, "all pods are back on revision {revision}; revision {failed} has failed")
+            }
+        }
+    }
+}
