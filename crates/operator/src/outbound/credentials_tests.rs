@@ -1,8 +1,9 @@
 use serde_json::{Value, json};
 use sts_plus_planner::phased_rollout::answer::{Answer, QueryError};
 
-use super::{CredentialError, MAX_HEADERS};
-use crate::outbound::test_server::{Asked, EMPTY, Play, Secrets, Server, http, question};
+use super::{CredentialError, MAX_HEADERS, headers};
+use crate::outbound::secrets::{Hidden, Reader};
+use crate::outbound::test_server::{Asked, EMPTY, NAMESPACE, Play, Secrets, Server, http, question};
 
 const CANARY: &str = "canary-7f3a/+\"x";
 
@@ -190,6 +191,24 @@ async fn headers_that_cannot_be_sent_need_a_change() {
     let many = vec![json!({ "name": "X", "value": "x" }); MAX_HEADERS + 1];
     let message = needs_a_change(&secrets, json!({ "headers": many })).await;
     assert_eq!(message, CredentialError::TooMany(MAX_HEADERS + 1).to_string());
+}
+
+#[tokio::test]
+async fn what_was_read_is_not_shown_by_what_holds_it() {
+    let secrets = Secrets::default().with("auth", &[("token", CANARY), ("key", "canary-key")]);
+    let api = secrets.api();
+    let (mut reader, mut hidden) = (Reader::new(&api, NAMESPACE), Hidden::default());
+    let asked = question(
+        "prom",
+        json!({ "secretRef": "auth",
+        "headers": [{ "name": "X-Key", "secretKeyRef": { "name": "auth", "key": "key" } }] }),
+    );
+    let headers = headers(&asked.query, &mut reader, &mut hidden).await.unwrap();
+    assert_eq!(headers["authorization"], format!("Bearer {CANARY}"));
+    let shown = format!("{headers:?} {reader:?} {hidden:?}");
+    for leak in ["canary", "7f3a", "Y2FuYXJ5"] {
+        assert!(!shown.contains(leak), "{shown}");
+    }
 }
 
 /// A server that repeats all that it was told, in every place that reaches a message.

@@ -9,14 +9,34 @@ pub const MAX_CHECKED_BYTES: usize = 4 * 1024;
 /// How much of a complaint is told.
 const MAX_FAULT_CHARACTERS: usize = 300;
 
+/// Numbers from here on are not looked over: the parser panics at a duration that the clock cannot hold, some 1.8e19
+/// seconds.
+const MAX_CHECKED_NUMBER: f64 = 1e18;
+
 /// What looks wrong with an expression whose placeholders are filled. It is a hint and no verdict: servers accept
 /// and refuse other things than this parser does.
 pub fn fault(expr: &str) -> Option<String> {
-    if expr.len() > MAX_CHECKED_BYTES {
+    if !is_harmless(expr) {
         return None;
     }
     let complaint = promql_parser::parser::parse(expr).err()?;
     Some(printable(&complaint, MAX_FAULT_CHARACTERS))
+}
+
+/// Whether the parser survives an expression. Where a panic ends the process, a hint is not worth one, so anything
+/// doubtful is left to the server.
+fn is_harmless(expr: &str) -> bool {
+    let mut words = expr.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'));
+    expr.len() <= MAX_CHECKED_BYTES && expr.is_ascii() && words.all(is_harmless_word)
+}
+
+fn is_harmless_word(word: &str) -> bool {
+    if !word.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return !["inf", "nan"].iter().any(|name| word.eq_ignore_ascii_case(name));
+    }
+    // A sign may follow, and an exponent after it. What is no number at all is a duration, a hexadecimal number of
+    // limited length, or refused.
+    !word.ends_with(['e', 'E']) && !word.parse().is_ok_and(|number: f64| number >= MAX_CHECKED_NUMBER)
 }
 
 /// Puts an expression onto one line: runs of white space become one space and comments go, except in quoted text,

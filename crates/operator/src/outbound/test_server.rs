@@ -224,13 +224,17 @@ impl Secrets {
     }
 
     pub(super) fn client_within(&self, reach: Reach) -> Prometheus {
+        Prometheus::new(self.api(), reach)
+    }
+
+    pub(super) fn api(&self) -> Api {
         let secrets = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let (code, body) = secrets.answer(&request);
             let body = Body::from(body.to_string().into_bytes());
             async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()) }
         });
-        Prometheus::new(Api::new(kube::Client::new(service, NAMESPACE), Metrics::new()), reach)
+        Api::new(kube::Client::new(service, NAMESPACE), Metrics::new())
     }
 }
 
