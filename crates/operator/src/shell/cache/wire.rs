@@ -375,7 +375,11 @@ pub(super) fn set(json: &str, interner: &mut Interner) -> Result<Decoded<SetRow>
             "OnDelete" => Strategy::OnDelete,
             // The server fills this in; its default is RollingUpdate.
             "" | "RollingUpdate" => Strategy::RollingUpdate {
-                partition: spec.update_strategy.rolling_update.and_then(|rolling| rolling.partition).unwrap_or(0),
+                partition: spec
+                    .update_strategy
+                    .rolling_update
+                    .and_then(|rolling| rolling.partition)
+                    .unwrap_or(0),
             },
             other => Strategy::Other(other.into()),
         },
