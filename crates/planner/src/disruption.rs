@@ -68,8 +68,8 @@ impl<'d> Gatekeeper<'d> {
 
     /// May this pod of a revision that failed go back to the one before?
     ///
-    /// As [`Gatekeeper::ask`], but a pod that is down already costs nothing more by going: a way back must be open
-    /// from a state in which the new revision never gets Ready.
+    /// As [`Gatekeeper::ask`], but a pod that is not Ready costs nothing more by going, however many others are down: a
+    /// way back must be open from a state in which the new revision never gets Ready.
     pub fn ask_back(&mut self, set: &Arc<str>, pod: &Arc<PodRow>) -> Result<Permit, Reason> {
         self.decide(set, pod, Wish::BringBack)
     }
@@ -86,16 +86,20 @@ impl<'d> Gatekeeper<'d> {
         if let Some(grant) = self.granted.iter().find(|grant| grant.set != *set) {
             return Err(Reason::WaitingForTurn { set: Arc::clone(&grant.set) });
         }
-        let broken = matches!(mine.health.why_down(&pod.name), Some(Why::Broken(_)));
-        // A pod that is down already and goes back to what worked takes no further place.
-        let own = u32::from(wish == Wish::BringBack && mine.health.why_down(&pod.name).is_some());
+        let why = mine.health.why_down(&pod.name);
+        let free = match wish {
+            Wish::Replace => matches!(why, Some(Why::Broken(_))),
+            Wish::BringBack => matches!(why, Some(Why::Broken(_) | Why::NotReady)),
+        };
+        // One that has only begun to serve is lost by going, but it is the one that is counted already.
+        let own = u32::from(wish == Wish::BringBack && why.is_some());
         let spent = self.granted.iter().filter(|grant| grant.costs_budget).count();
         let down = mine.health.count.saturating_sub(own);
         let used = down.saturating_add(u32::try_from(spent).unwrap_or(u32::MAX));
-        if !broken && used >= mine.max_unavailable {
+        if !free && used >= mine.max_unavailable {
             return Err(Reason::budget_spent(&mine.health, mine.max_unavailable));
         }
-        self.granted.push(Grant { set: Arc::clone(set), costs_budget: !broken });
+        self.granted.push(Grant { set: Arc::clone(set), costs_budget: !free });
         Ok(Permit { pod: Arc::clone(pod) })
     }
 }

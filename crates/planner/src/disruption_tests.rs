@@ -59,6 +59,23 @@ fn a_pod_that_is_merely_not_ready_needs_a_free_place() {
 }
 
 #[test]
+fn on_the_way_back_a_pod_that_is_down_goes_for_nothing_however_many_others_are() {
+    let settling = Why::Settling { until: jiff::Timestamp::UNIX_EPOCH };
+    let down = [("a-0", Why::NotReady), ("a-1", Why::NotReady), ("a-2", settling.clone())];
+    for (down, pod_name, expected) in [
+        (&down[..], "a-0", "may go"),
+        (&down[..], "a-2", "BudgetSpent"),
+        (&down[2..], "a-2", "may go"),
+        (&down[2..], "a-3", "BudgetSpent"),
+        (&[], "a-3", "may go"),
+    ] {
+        let domain = [guarded("a", 1, down)];
+        let answer = Gatekeeper::new(&domain).ask_back(&"a".into(), &pod(pod_name));
+        assert_eq!(answer.map_or_else(|reason| reason.kind(), |_| "may go"), expected, "{pod_name} {down:?}");
+    }
+}
+
+#[test]
 fn nobody_goes_while_a_pod_of_another_set_is_down_not_even_a_broken_one() {
     let domain = [guarded("a", 9, &[("a-0", BROKEN)]), guarded("b", 9, &[("b-0", Why::Terminating)])];
     answers(&domain, &[("a", "a-0"), ("a", "a-1")], &["OtherSetNotReady", "OtherSetNotReady"]);

@@ -71,8 +71,6 @@ pub(super) struct Ground<'w> {
     /// The revision that is rolled out.
     pub(super) revision: &'w str,
     pub(super) generation: i64,
-    /// Whether the spec has changed since the gate was last looked at.
-    pub(super) reworded: bool,
     /// What the approval annotation says.
     pub(super) approve: Option<&'w str>,
     pub(super) outcomes: &'w [Outcome],
@@ -133,6 +131,7 @@ pub(super) fn look(gate: &mut GateStatus, ground: &Ground<'_>) -> Look {
     let somebody = matches!(look.standing, Standing::Waits(Wait::Paused { .. } | Wait::Approval { .. }));
     if waited_for_somebody && !somebody {
         gate.start_time = ground.now;
+        gate.status = GateState::WaitForChecks;
     }
     if let Standing::Waits(wait) = &look.standing
         && let Some(state) = wait.gate_state()
@@ -189,18 +188,17 @@ fn stand(gate: &mut GateStatus, ground: &Ground<'_>) -> Look {
 /// The first pod from the partition on that is not there in the revision.
 fn outdated_from(member: &Member, partition: i32, revision: &str) -> Option<String> {
     let set = &member.set;
-    let partition = u32::try_from(partition).unwrap_or(0);
-    let first = set.first_ordinal.saturating_add(partition);
-    let mut ordinals = set.ordinals().rev().take_while(|ordinal| *ordinal >= first);
-    // Bounded by the pods that there are: the first that is missing ends the search.
-    let missing =
-        ordinals.find(|ordinal| !pod_at(member, *ordinal).is_some_and(|pod| is_of(pod, revision)))?;
+    let first = set.first_ordinal.saturating_add(u32::try_from(partition).unwrap_or(0));
+    let missing = highest_outdated(member, revision).filter(|ordinal| *ordinal >= first)?;
     Some(format!("{}-{missing}", set.name))
 }
 
-/// The pod with this ordinal.
-pub(super) fn pod_at(member: &Member, ordinal: u32) -> Option<&PodRow> {
-    member.pods.iter().find(|pod| member.wanted_ordinal(pod) == Some(ordinal)).map(|pod| &**pod)
+/// The highest ordinal without a pod of the revision.
+pub(super) fn highest_outdated(member: &Member, revision: &str) -> Option<u32> {
+    let updated = member.pods.iter().filter(|pod| is_of(pod, revision));
+    let updated: BTreeSet<_> = updated.filter_map(|pod| member.wanted_ordinal(pod)).collect();
+    // Bounded by the pods that there are: the first that is missing ends the search.
+    member.set.ordinals().rev().find(|ordinal| !updated.contains(ordinal))
 }
 
 /// Whether a pod is of a revision, and stays.
@@ -213,6 +211,14 @@ fn unsettle(gate: &mut GateStatus) {
     gate.analysis_start_time = None;
     gate.next_check_time = None;
     gate.checks.iter_mut().for_each(start_anew);
+}
+
+/// Forgets what was found out by questions that are asked no more.
+pub(super) fn reword(gate: &mut GateStatus) {
+    for check in &mut gate.checks {
+        start_anew(check);
+        check.last_check_time = None;
+    }
 }
 
 fn start_anew(check: &mut CheckStatus) {
@@ -233,10 +239,6 @@ fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
         .map(|check| {
             let known = checks.iter().position(|known| known.name == check.name);
             let mut known = known.map_or_else(|| new_check(&check.name), |at| checks.swap_remove(at));
-            if ground.reworded {
-                start_anew(&mut known);
-                known.last_check_time = None;
-            }
             let eligible = later(begun, check.delay);
             count(&mut known, check, ground, gate.partition, eligible);
             discard_stale(&mut known, check, *now);

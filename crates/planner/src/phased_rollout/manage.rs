@@ -3,34 +3,21 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use sts_plus_api::phased_rollout::{Contest, Failure, GateState, GateStatus, OnFailure, Phase};
+use sts_plus_api::phased_rollout::{Failure, GateState, GateStatus, OnFailure, Phase};
 
-use super::gate::{self, Ground, Standing, later, to_i32};
+use super::gate::{self, Ground, Standing, to_i32};
 use super::policy::Policy;
+use super::report::is_at_work;
 use super::wait::Wait;
 use super::{Draft, Ended};
 use crate::disruption::{Gatekeeper, Guarded};
 use crate::health::{Health, Member};
 use crate::plan::Action;
 use crate::reason::Severity;
-use crate::rollout_group::OBSERVATION_GRACE;
 use crate::set::SetRow;
 
 /// Pods that the status names as ungated; a set with more of them has said enough.
 const MAX_UNGATED: usize = 100;
-
-/// Foreign writes to the partition that are undone at once: the first ones may be a person, or a tool that does not
-/// know us yet.
-const CONTEST_FREE: i32 = 5;
-
-/// The first wait before a foreign write is undone again, doubled with each.
-const CONTEST_DELAY: SignedDuration = SignedDuration::from_secs(1);
-
-/// The longest such wait: the set rolls unchecked meanwhile, so that it must not be long.
-const CONTEST_MAX_DELAY: SignedDuration = SignedDuration::from_secs(60);
-
-/// A contest is over when nobody has written for so long.
-const CONTEST_MEMORY: SignedDuration = SignedDuration::from_mins(10);
 
 /// What the steps of a pass share.
 pub(super) struct Scene<'w> {
@@ -62,6 +49,9 @@ impl Draft<'_> {
             self.status.failure = None;
         }
         let scene = Scene { policy, member, health, partition, update, current };
+        if update == current {
+            self.settle_on_pause(&scene);
+        }
         let under_way = self.status.rolling_pod_status.is_some();
         let same = self.status.update_revision.as_deref() == Some(update);
         Some(match (update == current, under_way && same) {
@@ -73,30 +63,23 @@ impl Draft<'_> {
         })
     }
 
-    /// The set's own controller has not looked at the spec. Its revisions are not known, but a partition that holds an
-    /// idle set may be raised: a template may have come with more replicas.
-    fn unobserved(&mut self, set: &SetRow, partition: u32) -> Option<Wait> {
-        let idle = self.status.phase == Some(Phase::Updated) && self.status.rolling_pod_status.is_none();
-        if idle && partition < set.replicas {
-            self.hold(set, partition, set.replicas);
-        }
-        let wait = Wait::NotObserved { generation: set.generation };
-        let told_at = self.world.unobserved_since.map(|since| later(since, OBSERVATION_GRACE));
-        match told_at {
-            Some(told_at) if told_at > self.now && self.before().waiting_for.is_some() => {
-                self.wake_at(Some(told_at));
-                None
-            }
-            _ => Some(wait),
-        }
+    /// The revision failed and was promoted before its pods were back: there is nothing to go back to any more.
+    fn settle_on_pause(&mut self, scene: &Scene<'_>) {
+        let Some(failure) = self.status.failure.as_mut() else { return };
+        failure.action = OnFailure::Pause;
+        let replicas = scene.set().replicas;
+        self.status.rolling_pod_status.get_or_insert_with(|| gate::begin(0, replicas, false, self.now));
     }
 
     /// Nothing rolls: the partition is pinned before anything else is said, and pods of another revision, which a
     /// rollout that was taken back has left, are brought back.
     fn rest(&mut self, scene: &Scene<'_>) -> Wait {
-        let left = self.status.rolling_pod_status.take().is_some() || self.status.failure.is_some();
+        let left = self.status.rolling_pod_status.take().is_some();
         let rolling_back = self.before().phase == Some(Phase::RollingBack);
-        self.status.failure = None;
+        if left {
+            // Also while something keeps it from going on: the way back is not over before it is told.
+            self.status.phase = Some(Phase::RollingBack);
+        }
         if let Some(wait) = self.hold(scene.set(), scene.partition, scene.set().replicas) {
             return wait;
         }
@@ -116,6 +99,10 @@ impl Draft<'_> {
         }
         self.status.previous_revision = None;
         self.status.ungated_pods.clear();
+        if self.world.rollout.approve.as_deref() == Some(scene.update) {
+            // Given too late: it must not count when the same revision comes again.
+            self.rollout_write = Some(self.world.rollout.use_up_approval());
+        }
         Wait::UpToDate { revision: scene.update.to_owned() }
     }
 
@@ -124,13 +111,16 @@ impl Draft<'_> {
         let set = scene.set();
         let superseded = self.status.rolling_pod_status.take().is_some();
         let partition = released(scene).max(scene.partition.min(set.replicas));
+        // A rollout that was suspended or rolled back has let pods through already.
+        let same = self.status.update_revision.as_deref() == Some(scene.update);
+        let gated_from = self.status.partition.filter(|_| same).and_then(|from| u32::try_from(from).ok());
         self.status.phase = Some(Phase::Rolling);
         self.status.update_revision = Some(scene.update.to_owned());
         self.status.previous_revision = Some(scene.current.to_owned());
         self.status.rollout_start_time = Some(self.now);
         self.status.rollout_end_time = None;
         self.status.ungated_pods.clear();
-        self.note_ungated(scene, set.replicas);
+        self.note_ungated(scene, gated_from.unwrap_or(set.replicas));
         self.status.rolling_pod_status = Some(gate::begin(partition, set.replicas, true, self.now));
         let message = if superseded {
             format!("revision {} takes the place of the one being rolled out: starts anew", scene.update)
@@ -144,14 +134,7 @@ impl Draft<'_> {
     /// The rollout is under way and its revision is not the current one.
     fn go_on(&mut self, scene: &Scene<'_>) -> Wait {
         let set = scene.set();
-        let Some(mut gate) = self.status.rolling_pod_status.take() else { return self.start(scene) };
-        let step_taken = gate.status == GateState::Passed
-            && gate.partition > 0
-            && to_i32(scene.partition) == gate.partition.saturating_sub(1);
-        if step_taken && self.before().rolling_pod_status.as_ref() == Some(&gate) {
-            // The step was taken and not written down.
-            gate = self.next_gate(scene, &gate);
-        }
+        let Some(mut gate) = self.resume(scene) else { return self.start(scene) };
         if gate.replicas != to_i32(set.replicas) {
             gate = self.resized(scene, &gate);
         }
@@ -162,14 +145,31 @@ impl Draft<'_> {
             self.status.rolling_pod_status = Some(gate);
             return wait;
         }
+        self.replace_stuck(scene);
         self.pass(scene, gate)
+    }
+
+    /// The gate as it was left, or the one behind it if the step was taken and not written down.
+    fn resume(&mut self, scene: &Scene<'_>) -> Option<GateStatus> {
+        let mut gate = self.status.rolling_pod_status.take()?;
+        if self.status.phase.is_some_and(|phase| !is_at_work(phase)) {
+            // While the rollout could not go on its time did not run.
+            gate.start_time = self.now;
+        }
+        self.status.phase = Some(Phase::Rolling);
+        let next = gate.partition.saturating_sub(1);
+        if gate.status == GateState::Passed && gate.partition > 0 && to_i32(scene.partition) == next {
+            gate = self.next_gate(scene, &gate);
+            self.status.partition = Some(next);
+        }
+        Some(gate)
     }
 
     /// All pods are of the revision, and the set's own controller calls it current: the final gate, with the partition
     /// pinned again, so that a further template does not slip through.
     fn verify(&mut self, scene: &Scene<'_>) -> Wait {
         let set = scene.set();
-        let Some(mut gate) = self.status.rolling_pod_status.take() else { return self.rest(scene) };
+        let Some(mut gate) = self.resume(scene) else { return self.rest(scene) };
         if gate.partition > 0 {
             let own = u32::try_from(gate.partition).unwrap_or(0);
             self.note_ungated(scene, own);
@@ -182,6 +182,11 @@ impl Draft<'_> {
             self.status.rolling_pod_status = Some(gate);
             return wait;
         }
+        // A further template has come and gone before the partition was pinned: nobody else brings its pods back.
+        if let Some(wait) = self.bring_back(scene, scene.update, "the template was changed back to it") {
+            self.status.rolling_pod_status = Some(gate);
+            return wait;
+        }
         self.pass(scene, gate)
     }
 
@@ -190,8 +195,9 @@ impl Draft<'_> {
         let rollout = &self.world.rollout;
         let approve = rollout.approve.as_deref();
         let approving = approve == Some(scene.update);
-        // Used once: it must be gone before the gate ends one way or the other, or it would count again.
-        let used_up = gate.approved && approving;
+        // Used once, or not needed here: it must be gone before the gate ends one way or the other, or it would count
+        // again.
+        let used_up = approving && (gate.approved || !gate::needs_approval(scene.policy, &gate));
         if self.status.failure.is_some() {
             if !approving {
                 gate.status = GateState::Failed;
@@ -214,7 +220,6 @@ impl Draft<'_> {
             health: &scene.health,
             revision: scene.update,
             generation: rollout.generation,
-            reworded: self.before().observed_generation != Some(rollout.generation),
             approve,
             outcomes: &self.world.outcomes,
             under_way: &self.world.under_way,
@@ -227,8 +232,11 @@ impl Draft<'_> {
                 self.plan.questions = look.questions;
                 wait
             }
-            Standing::Failed { why, .. } if gate.approved && approving => Wait::Checks { progress: why },
-            Standing::Passed if gate.approved && approving => passed(scene, &gate),
+            Standing::Failed { why, .. } if approving => Wait::Checks { progress: why },
+            Standing::Passed if approving => {
+                gate.status = GateState::Passed;
+                passed(scene, &gate)
+            }
             Standing::Failed { reason, why } => return self.fail(scene, gate, reason, why),
             Standing::Passed if gate.partition > 0 => return self.step(scene, gate),
             Standing::Passed if scene.update == scene.current => return self.complete(scene),
@@ -275,6 +283,7 @@ impl Draft<'_> {
                 wait
             }
             Err(reason) => {
+                self.wake_at(domain.iter().filter_map(|guarded| guarded.health.changes_at).min());
                 self.status.rolling_pod_status = Some(gate);
                 Wait::Held { reason }
             }
@@ -284,7 +293,7 @@ impl Draft<'_> {
     /// The gate behind the one that has passed.
     fn next_gate(&mut self, scene: &Scene<'_>, gate: &GateStatus) -> GateStatus {
         let partition = u32::try_from(gate.partition).unwrap_or(0).saturating_sub(1);
-        self.plan.gate_took = Some(self.now.duration_since(gate.start_time));
+        self.plan.gate_took = Some(took(gate, self.now));
         self.announce(Severity::Normal, "GatePassed", passed(scene, gate).to_string());
         gate::begin(partition, u32::try_from(gate.replicas).unwrap_or(0), false, self.now)
     }
@@ -302,7 +311,7 @@ impl Draft<'_> {
 
     fn complete(&mut self, scene: &Scene<'_>) -> Wait {
         if let Some(gate) = &self.before().rolling_pod_status {
-            self.plan.gate_took = Some(self.now.duration_since(gate.start_time));
+            self.plan.gate_took = Some(took(gate, self.now));
         }
         self.end(Ended::Completed);
         self.announce(
@@ -356,38 +365,6 @@ impl Draft<'_> {
         }
     }
 
-    /// Makes the partition what it has to be. A value that is neither that nor the one last decided on is somebody
-    /// else's; whoever keeps writing it makes us wait before the next time.
-    pub(super) fn hold(&mut self, set: &SetRow, partition: u32, own: u32) -> Option<Wait> {
-        let before = self.before();
-        let contest = before.contest.clone().filter(|c| later(c.last_time, CONTEST_MEMORY) > self.now);
-        self.wake_at(contest.as_ref().map(|contest| later(contest.last_time, CONTEST_MEMORY)));
-        let foreign = before.partition.is_some_and(|last| last != to_i32(partition));
-        self.status.contest.clone_from(&contest);
-        if partition == own {
-            self.status.partition = Some(to_i32(own));
-            return None;
-        }
-        if foreign {
-            let times = contest.as_ref().map_or(0, |contest| contest.times);
-            let until = contest.as_ref().and_then(|contest| rests_until(contest, self.now));
-            if let (Some(until), Some(contest)) = (until, contest) {
-                self.wake_at(Some(until));
-                return Some(Wait::PartitionContested { manager: contest.manager, until });
-            }
-            self.plan.asks_for_manager = self.world.partition_manager.is_none();
-            let manager = self.world.partition_manager.clone().unwrap_or_else(|| "somebody".to_owned());
-            let message = format!("{manager} has set the partition to {partition}; it is restored to {own}");
-            self.announce(Severity::Warning, "PartitionRestored", message);
-            let times = times.saturating_add(1);
-            self.status.contest = Some(Contest { manager, times, last_time: self.now });
-            self.wake_at(Some(later(self.now, CONTEST_MEMORY)));
-        }
-        self.writes.push(Action::pin(set, own));
-        self.status.partition = Some(to_i32(own));
-        None
-    }
-
     /// Remembers pods of the new revision that no gate has let through: those below the partition.
     fn note_ungated(&mut self, scene: &Scene<'_>, below: u32) {
         let first = scene.set().first_ordinal;
@@ -411,12 +388,8 @@ impl Draft<'_> {
 
 /// The lowest partition at which no pod moves: one above the highest index that is not of the revision yet.
 fn released(scene: &Scene<'_>) -> u32 {
-    let set = scene.set();
-    let mut ordinals = set.ordinals().rev();
-    let held = ordinals.find(|ordinal| {
-        !gate::pod_at(scene.member, *ordinal).is_some_and(|pod| gate::is_of(pod, scene.update))
-    });
-    held.map_or(0, |ordinal| ordinal.saturating_sub(set.first_ordinal).saturating_add(1))
+    let held = gate::highest_outdated(scene.member, scene.update);
+    held.map_or(0, |ordinal| ordinal.saturating_sub(scene.set().first_ordinal).saturating_add(1))
 }
 
 fn passed(scene: &Scene<'_>, gate: &GateStatus) -> Wait {
@@ -425,10 +398,7 @@ fn passed(scene: &Scene<'_>, gate: &GateStatus) -> Wait {
     Wait::GatePassed { partition, pod: next.map(|ordinal| format!("{}-{ordinal}", scene.set().name)) }
 }
 
-/// Until when a contested partition is left alone.
-fn rests_until(contest: &Contest, now: Timestamp) -> Option<Timestamp> {
-    let beyond = u32::try_from(contest.times.checked_sub(CONTEST_FREE)?).ok()?;
-    let factor = 1_i32.checked_shl(beyond).unwrap_or(i32::MAX).max(1);
-    let delay = CONTEST_DELAY.checked_mul(factor).unwrap_or(CONTEST_MAX_DELAY).min(CONTEST_MAX_DELAY);
-    Some(later(contest.last_time, delay)).filter(|until| *until > now)
+/// A clock that was set back makes it no less than nothing.
+fn took(gate: &GateStatus, now: Timestamp) -> SignedDuration {
+    now.duration_since(gate.start_time).max(SignedDuration::ZERO)
 }

@@ -16,6 +16,7 @@
 
 pub mod answer;
 pub mod gate;
+mod hold;
 pub mod judge;
 mod leave;
 mod manage;
@@ -192,6 +193,7 @@ impl<'w> Draft<'w> {
         };
         self.warnings = policy.warnings();
         self.warnings.extend(self.world.syntax.iter().cloned());
+        self.reword();
         if let Some(wait) = self.let_former_go(&policy) {
             return Some(wait);
         }
@@ -223,6 +225,15 @@ impl<'w> Draft<'w> {
         };
         self.claim(set);
         wait
+    }
+
+    /// What was found out under another wording of the spec does not count, whatever this pass gets to look at. A spec
+    /// that cannot be used asks nothing: the wording behind it is another one again.
+    fn reword(&mut self) {
+        let reworded = self.before().observed_generation != Some(self.world.rollout.generation);
+        if let Some(gate) = self.status.rolling_pod_status.as_mut().filter(|_| reworded) {
+            gate::reword(gate);
+        }
     }
 
     fn older_rival(&self, set: &str) -> Option<&'w RolloutRow> {

@@ -65,7 +65,9 @@ impl Draft<'_> {
             Wait::NotObserved { .. }
             | Wait::PartitionContested { .. }
             | Wait::Paused { .. }
-            | Wait::Held { .. } => self.status.phase.unwrap_or(Phase::Rolling),
+            | Wait::Held { .. } => {
+                self.status.phase.filter(|phase| is_at_work(*phase)).unwrap_or(Phase::Rolling)
+            }
             wait => wait.phase(),
         };
         self.status.phase = Some(phase);
@@ -94,7 +96,7 @@ impl Draft<'_> {
         if !matches!(wait, Wait::TargetNotFound { .. }) {
             return false;
         }
-        let since = self.status.since.unwrap_or(self.now);
+        let since = self.status.since.unwrap_or(self.now).min(self.now);
         let due = later(since, TARGET_GRACE);
         if due > self.now {
             self.wake_at(Some(due));
@@ -191,6 +193,14 @@ impl Draft<'_> {
 
     fn drop_condition(&mut self, kind: &str) {
         self.status.conditions.retain(|condition| condition.kind != kind);
+    }
+}
+
+/// Whether the set is managed in this phase, so that a wait within it keeps it.
+pub(super) fn is_at_work(phase: Phase) -> bool {
+    match phase {
+        Phase::Updated | Phase::Rolling | Phase::Failed | Phase::RollingBack | Phase::RolledBack => true,
+        Phase::ErrorSTSNotFound | Phase::ErrorCannotManage | Phase::ErrorInvalid | Phase::Suspended => false,
     }
 }
 

@@ -43,11 +43,12 @@ impl Draft<'_> {
         if let Some(wait) = self.bring_back(scene, scene.current, &why) {
             return wait;
         }
-        if !scene.health.all_ready() {
-            self.wake_at(scene.health.changes_at);
-            return Wait::RollingBack { revision: scene.current.to_owned(), why, held: None };
-        }
-        if self.before().phase != Some(Phase::RolledBack) {
+        // The way back ends once; a pod that is down later is no rollback.
+        if self.status.rollout_end_time.is_none() {
+            if !scene.health.all_ready() {
+                self.wake_at(scene.health.changes_at);
+                return Wait::RollingBack { revision: scene.current.to_owned(), why, held: None };
+            }
             self.end(Ended::RolledBack);
         }
         self.status.ungated_pods.clear();
@@ -72,6 +73,7 @@ impl Draft<'_> {
         let waits =
             |held| Some(Wait::RollingBack { revision: revision.to_owned(), why: why.to_owned(), held });
         if scene.policy.paused {
+            self.status.phase = Some(Phase::RollingBack);
             return Some(Wait::Paused { rollout: self.world.rollout.name.to_string() });
         }
         if !self.writes.is_empty() {
@@ -90,12 +92,35 @@ impl Draft<'_> {
             match gatekeeper.ask_back(&set.name, pod) {
                 Ok(permit) => self.writes.push(Action::delete(&permit)),
                 Err(reason) if self.writes.is_empty() => {
-                    self.wake_at(scene.health.changes_at);
+                    self.wake_at(domain.iter().filter_map(|guarded| guarded.health.changes_at).min());
                     return waits(Some(reason));
                 }
                 Err(_) => break,
             }
         }
         waits(None)
+    }
+    /// Replaces pods of a revision that was superseded before it worked. They are below the partition, so that nobody
+    /// else does, and no gate passes while they are down. A pod that serves stays until it is reached.
+    pub(super) fn replace_stuck(&mut self, scene: &Scene<'_>) {
+        if scene.policy.paused || !self.writes.is_empty() {
+            return;
+        }
+        let stuck = |pod: &&Arc<PodRow>| {
+            let revision = pod.revision.as_deref();
+            let superseded = revision != Some(scene.update) && revision != Some(scene.current);
+            let down = matches!(scene.health.why_down(&pod.name), Some(Why::Broken(_) | Why::NotReady));
+            superseded && down && scene.member.wanted_ordinal(pod).is_some()
+        };
+        let domain = self.domain(scene);
+        let mut gatekeeper = Gatekeeper::new(&domain);
+        for pod in scene.member.pods.iter().filter(stuck) {
+            if let Ok(permit) = gatekeeper.ask_back(&scene.set().name, pod) {
+                self.writes.push(Action::delete(&permit));
+                let message =
+                    format!("{} is of a superseded revision and not available: it is replaced", pod.name);
+                self.announce(Severity::Warning, "StuckPodReplaced", message);
+            }
+        }
     }
 }

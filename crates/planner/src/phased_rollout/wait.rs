@@ -219,6 +219,10 @@ impl Wait {
             Self::NotPromoted { revision } => {
                 format!("the StatefulSet controller reports {revision} as currentRevision")
             }
+            // The budget of a rollout group is not ours: one pod at a time goes back.
+            Self::RollingBack { held: Some(Reason::BudgetSpent { .. }), .. } => {
+                "every pod is available".to_owned()
+            }
             Self::Held { reason } | Self::RollingBack { held: Some(reason), .. } => return reason.release(),
             Self::PartitionContested { manager, until } => {
                 format!(
@@ -304,6 +308,10 @@ impl fmt::Display for Wait {
             Self::RollingBack { revision, why, held: None } => {
                 write!(f, "brings the changed pods back to revision {revision}: {why}")
             }
+            Self::RollingBack { revision, held: Some(Reason::BudgetSpent { down, .. }), .. } => write!(
+                f,
+                "brings the changed pods back to revision {revision}, one at a time, and waits because pods are down: {down}"
+            ),
             Self::RollingBack { revision, held: Some(reason), .. } => {
                 write!(f, "brings the changed pods back to revision {revision} and {reason}")
             }

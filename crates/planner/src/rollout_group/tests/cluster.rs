@@ -245,6 +245,7 @@ impl Cluster {
                 let set = self.sets.iter().find(|set| *set.name == *name);
                 set.map(|set| (&*set.uid, &*set.resource_version))
             }
+            Kind::PhasedRollout => None,
         };
         let guarded = version.is_some() && seen == Some(uid).zip(version);
         match (action.object.kind, &action.verb) {
@@ -295,10 +296,13 @@ impl Cluster {
                         let revision = body["status"]["currentRevision"].as_str();
                         set.current_revision = revision.map(Into::into);
                     }
-                    Verb::Delete => return Err("sets are never deleted".to_owned()),
+                    Verb::Delete | Verb::Apply { .. } | Verb::ReplaceStatus { .. } => {
+                        return Err(format!("not done to sets: {action:?}"));
+                    }
                 }
                 set.resource_version = version;
             }
+            Kind::PhasedRollout => return Err(format!("not written by a group: {action:?}")),
         }
         Ok(())
     }

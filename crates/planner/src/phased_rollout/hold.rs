@@ -1,0 +1,102 @@
+//! Holding the partition: it is what was decided, whoever else writes it.
+
+use jiff::{SignedDuration, Timestamp};
+use sts_plus_api::phased_rollout::{Contest, GateState, Phase};
+
+use super::Draft;
+use super::gate::{later, to_i32};
+use super::wait::Wait;
+use crate::plan::Action;
+use crate::reason::Severity;
+use crate::rollout_group::OBSERVATION_GRACE;
+use crate::set::SetRow;
+
+/// Foreign writes to the partition that are undone at once: the first ones may be a person, or a tool that does not
+/// know us yet.
+const CONTEST_FREE: i32 = 5;
+
+/// The first wait before a foreign write is undone again, doubled with each.
+const CONTEST_DELAY: SignedDuration = SignedDuration::from_secs(1);
+
+/// The longest such wait: the set rolls unchecked meanwhile, so that it must not be long.
+const CONTEST_MAX_DELAY: SignedDuration = SignedDuration::from_secs(60);
+
+/// A contest is over when nobody has written for so long.
+const CONTEST_MEMORY: SignedDuration = SignedDuration::from_mins(10);
+
+impl Draft<'_> {
+    /// The set's own controller has not looked at the spec. Its revisions are not known, but a partition that is too
+    /// low may be raised, and at once: a template may have come with more replicas, or with a partition of its own.
+    pub(super) fn unobserved(&mut self, set: &SetRow, partition: u32) -> Option<Wait> {
+        if let Some(own) = self.held_at(set, partition).filter(|own| partition < *own) {
+            // If it is contested it is not held now; that is told once the set is observed.
+            self.hold(set, partition, own);
+        }
+        let wait = Wait::NotObserved { generation: set.generation };
+        let told_at = self.world.unobserved_since.map(|since| later(since, OBSERVATION_GRACE));
+        match told_at {
+            Some(told_at) if told_at > self.now && self.before().waiting_for.is_some() => {
+                self.wake_at(Some(told_at));
+                None
+            }
+            _ => Some(wait),
+        }
+    }
+
+    /// Where the partition holds, as far as that can be said without the revisions.
+    fn held_at(&self, set: &SetRow, partition: u32) -> Option<u32> {
+        let Some(gate) = &self.status.rolling_pod_status else {
+            let holds =
+                matches!(self.status.phase, Some(Phase::Updated | Phase::RollingBack | Phase::RolledBack));
+            return holds.then_some(set.replicas);
+        };
+        let promoted = self.status.update_revision.as_deref() == set.current_revision.as_deref();
+        if promoted || gate.partition >= gate.replicas {
+            return Some(set.replicas);
+        }
+        let own = u32::try_from(gate.partition).unwrap_or(0);
+        let step_taken = gate.status == GateState::Passed && partition == own.saturating_sub(1);
+        (!step_taken).then_some(own.min(set.replicas))
+    }
+
+    /// Makes the partition what it has to be. A value that is neither that nor the one last decided on is somebody
+    /// else's; whoever keeps writing it makes us wait before the next time.
+    pub(super) fn hold(&mut self, set: &SetRow, partition: u32, own: u32) -> Option<Wait> {
+        // A time that is yet to come was written by a clock that ran ahead.
+        let recent = |time: Timestamp| time <= self.now && later(time, CONTEST_MEMORY) > self.now;
+        let contest = self.before().contest.clone().filter(|contest| recent(contest.last_time));
+        self.wake_at(contest.as_ref().map(|contest| later(contest.last_time, CONTEST_MEMORY)));
+        let foreign = self.status.partition.is_some_and(|last| last != to_i32(partition));
+        self.status.contest.clone_from(&contest);
+        if partition == own {
+            self.status.partition = Some(to_i32(own));
+            return None;
+        }
+        if foreign {
+            let times = contest.as_ref().map_or(0, |contest| contest.times);
+            let until = contest.as_ref().and_then(|contest| rests_until(contest, self.now));
+            if let (Some(until), Some(contest)) = (until, contest) {
+                self.wake_at(Some(until));
+                return Some(Wait::PartitionContested { manager: contest.manager, until });
+            }
+            self.plan.asks_for_manager = self.world.partition_manager.is_none();
+            let manager = self.world.partition_manager.clone().unwrap_or_else(|| "somebody".to_owned());
+            let message = format!("{manager} has set the partition to {partition}; it is restored to {own}");
+            self.announce(Severity::Warning, "PartitionRestored", message);
+            let times = times.saturating_add(1);
+            self.status.contest = Some(Contest { manager, times, last_time: self.now });
+            self.wake_at(Some(later(self.now, CONTEST_MEMORY)));
+        }
+        self.writes.push(Action::pin(set, own));
+        self.status.partition = Some(to_i32(own));
+        None
+    }
+}
+
+/// Until when a contested partition is left alone.
+fn rests_until(contest: &Contest, now: Timestamp) -> Option<Timestamp> {
+    let beyond = u32::try_from(contest.times.checked_sub(CONTEST_FREE)?).ok()?;
+    let delay = CONTEST_DELAY.checked_mul(2_i32.saturating_pow(beyond)).unwrap_or(CONTEST_MAX_DELAY);
+    let delay = delay.min(CONTEST_MAX_DELAY);
+    Some(later(contest.last_time, delay)).filter(|until| *until > now)
+}
