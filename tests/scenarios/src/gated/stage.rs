@@ -223,6 +223,12 @@ impl Gated {
         self.observer.view()
     }
 
+    /// How many pods have had each of these names.
+    pub fn lives(&self, pods: &[&str]) -> Vec<usize> {
+        let seen = self.view();
+        pods.iter().map(|pod| seen.lives_of(pod)).collect()
+    }
+
     /// Waits until what is seen is as asked for; `look` says what it sees instead.
     pub async fn until<T>(&self, what: &str, look: impl Fn(&Seen) -> Result<T, String>) -> T {
         self.observer.until(what, look).await
