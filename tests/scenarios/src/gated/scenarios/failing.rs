@@ -67,6 +67,7 @@ async fn b_a14_13_a_failed_final_gate_names_the_revision_to_restore(stage: Gated
     assert_eq!(stage.view().sets["web"].partition, Some(2));
 
     // That is done as any rollout is.
+    answers.release(&["web-0", "web-1"]);
     stage.change("web", &Template::new("v1")).await;
     stage.updated("web").await;
     stage.serves("web", "v1").await;
