@@ -50,13 +50,14 @@ impl Draft<'_> {
                 matches!(self.status.phase, Some(Phase::Updated | Phase::RollingBack | Phase::RolledBack));
             return holds.then_some(set.replicas);
         };
-        let promoted = self.status.update_revision.as_deref() == set.current_revision.as_deref();
-        if promoted || gate.partition >= gate.replicas {
-            return Some(set.replicas);
-        }
         let own = u32::try_from(gate.partition).unwrap_or(0);
-        let step_taken = gate.status == GateState::Passed && partition == own.saturating_sub(1);
-        (!step_taken).then_some(own.min(set.replicas))
+        if gate.status == GateState::Passed && own.checked_sub(1) == Some(partition) {
+            // The step was taken and not written down.
+            return None;
+        }
+        let promoted = self.status.update_revision.as_deref() == set.current_revision.as_deref();
+        let whole = promoted || gate.partition >= gate.replicas;
+        Some(if whole { set.replicas } else { own.min(set.replicas) })
     }
 
     /// Makes the partition what it has to be. A value that is neither that nor the one last decided on is somebody

@@ -291,3 +291,7 @@ impl<'w> Draft<'w> {
 pub fn whole_milliseconds(time: Timestamp) -> Timestamp {
     Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time)
 }
+
+#[cfg(test)]
+#[path = "tests/mod.rs"]
+mod tests;
