@@ -204,6 +204,24 @@ fn b_a14_9_when_the_first_of_two_is_deleted_the_second_goes_on_from_where_it_was
     assert!(cluster.announced("PartitionRestored").is_empty());
 }
 
+#[test]
+fn b_a14_9_a_successor_that_is_suspended_does_not_keep_the_set_where_it_was() {
+    let mut cluster = at(GateState::WaitForChecks);
+    let mut second = rollout("second", WEB);
+    second.spec.as_mut().unwrap().skip_check = true;
+    cluster.create_rollout(second);
+    cluster.quiet();
+    assert_eq!(cluster.partition(), 2, "it has no say yet");
+    cluster.delete_rollout(WEB);
+    cluster.quiet();
+    assert_eq!(cluster.rollout("second").status.phase, Some(Phase::Suspended));
+    assert_eq!(
+        (cluster.partition(), cluster.revisions()),
+        (0, vec![NEW; 3]),
+        "it rolls as Kubernetes does it"
+    );
+}
+
 /// All that a rollout did and told, from the new template to the end.
 fn history(prepare: impl FnOnce(&mut Cluster)) -> (Vec<String>, Vec<Announcement>, Cluster) {
     let mut cluster = idle();

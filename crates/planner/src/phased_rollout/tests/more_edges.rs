@@ -142,6 +142,23 @@ fn b_a10_19_a_set_exchanged_between_two_looks_is_a_fresh_start_too() {
 }
 
 #[test]
+fn b_a10_19_a_set_exchanged_on_the_way_back_is_not_called_rolled_back() {
+    let mut cluster = one_replaced();
+    cluster.edit(OLD);
+    cluster.observe();
+    cluster.pass();
+    cluster.observe();
+    cluster.pass();
+    assert_eq!(cluster.status().phase, Some(Phase::RollingBack), "{cluster}");
+    cluster.sets.clear();
+    cluster.pods.clear();
+    cluster.create_set(SetRow { uid: "uid-anew".into(), ..other_set(WEB) });
+    cluster.quiet();
+    assert_eq!(cluster.status().phase, Some(Phase::Updated));
+    assert!(cluster.announced("RolledBack").is_empty());
+}
+
+#[test]
 fn b_a10_20_a_pod_down_during_the_checks_starts_the_delay_anew() {
     let mut cluster = at(GateState::WaitForChecks);
     cluster.stuck.insert("web-0".to_owned());
