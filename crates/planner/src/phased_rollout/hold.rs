@@ -65,7 +65,7 @@ impl Draft<'_> {
     pub(super) fn hold(&mut self, set: &SetRow, partition: u32, own: u32) -> Option<Wait> {
         // A time that is yet to come was written by a clock that ran ahead.
         let recent = |time: Timestamp| time <= self.now && later(time, CONTEST_MEMORY) > self.now;
-        let contest = self.before().contest.clone().filter(|contest| recent(contest.last_time));
+        let contest = self.status.contest.clone().filter(|contest| recent(contest.last_time));
         self.wake_at(contest.as_ref().map(|contest| later(contest.last_time, CONTEST_MEMORY)));
         let foreign = self.status.partition.is_some_and(|last| last != to_i32(partition));
         self.status.contest.clone_from(&contest);

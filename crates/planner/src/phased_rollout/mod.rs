@@ -219,7 +219,7 @@ impl<'w> Draft<'w> {
         };
         self.take_target(set);
         let wait = if policy.suspended {
-            Some(self.suspend(&policy, set))
+            Some(self.suspend(&policy, set, partition))
         } else {
             self.manage(&policy, member, partition)
         };

@@ -72,6 +72,10 @@ pub(super) struct Cluster {
     /// Pods, by name, that we deleted while they served and that have not come back.
     pub(super) deleted: BTreeSet<Box<str>>,
     pub(super) questions: usize,
+    /// Writes until the operator dies.
+    pub(super) dies_after: Option<usize>,
+    /// Passes until somebody else writes to the rollout between plan and write.
+    pub(super) conflict_after: Option<usize>,
     pub(super) wake_at: Option<Timestamp>,
 }
 
@@ -109,6 +113,8 @@ pub(super) fn with_replicas(replicas: u32) -> Cluster {
         spent: BTreeSet::new(),
         deleted: BTreeSet::new(),
         questions: 0,
+        dies_after: None,
+        conflict_after: None,
         wake_at: None,
         sets: Vec::new(),
     };
@@ -196,6 +202,7 @@ pub(super) fn empty() -> Reply {
     series(&[])
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a reply like the others")]
 pub(super) fn series(values: &[f64]) -> Reply {
     Ok(Answer { data: Data::Series(values.to_vec()), warnings: Vec::new() })
 }
@@ -277,6 +284,15 @@ impl Cluster {
         let set = self.set_mut();
         change(set);
         set.generation += 1;
+        set.resource_version = version;
+    }
+
+    /// The set's controller reports the present template, and does nothing else.
+    pub(super) fn observe(&mut self) {
+        let version = self.version();
+        let template = self.templates[&self.set().uid].clone();
+        let set = self.set_mut();
+        (set.observed_generation, set.update_revision) = (set.generation, Some(template.into()));
         set.resource_version = version;
     }
 

@@ -160,12 +160,12 @@ impl Cluster {
         }
         if self.native {
             for set in &self.sets {
-                work.extend(self.next_pod(set));
                 let reported = (set.observed_generation, set.update_revision.as_deref());
                 let known = (set.generation, Some(&*self.templates[&set.uid]));
                 if reported != known || self.promotes(set) {
                     work.push(Work::Report(Arc::clone(&set.name)));
                 }
+                work.extend(self.next_pod(set));
             }
         }
         work

@@ -72,7 +72,24 @@ impl Cluster {
     pub(super) fn pass_for(&mut self, name: &str) -> Plan {
         self.tick();
         let (world, plan) = self.plan(name);
+        let planned = plan.batches.iter().map(|batch| batch.actions.len()).sum::<usize>();
+        if let Some(left) = self.dies_after.take_if(|left| *left < planned) {
+            // It starts again with what the API server has.
+            self.write(&world, &plan, left).unwrap();
+            (self.outcomes, self.unobserved_since) = (Vec::new(), None);
+            return plan;
+        }
+        self.dies_after = self.dies_after.map(|left| left - planned);
+        let conflict = self.conflict_after.take_if(|left| *left == 0).is_some();
+        if conflict {
+            let version = self.version();
+            self.rollout_mut(name).resource_version = version;
+        }
+        self.conflict_after = self.conflict_after.map(|left| left - 1);
         let done = self.write(&world, &plan, usize::MAX);
+        if done.is_err() && conflict {
+            return plan;
+        }
         assert_eq!(done, Ok(()), "the plan was made for this very state:\n{self}");
         self.follow(&plan);
         plan

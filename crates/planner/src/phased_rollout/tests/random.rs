@@ -135,6 +135,9 @@ impl History {
             Step::Edit { bad } => self.edit(bad),
             Step::Revert => {
                 let previous = self.previous.clone();
+                if previous.ends_with("-bad") && cluster.set().replicas == 0 {
+                    return;
+                }
                 self.previous = cluster.templates[&cluster.set().uid].clone();
                 cluster.edit(&previous);
             }
