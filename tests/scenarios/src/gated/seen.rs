@@ -471,3 +471,7 @@ pub fn version(text: Option<String>) -> u64 {
 fn ordinal(set: &str, pod: &str) -> Option<u32> {
     pod.strip_prefix(set)?.strip_prefix('-')?.parse().ok()
 }
+
+#[cfg(test)]
+#[path = "seen_tests.rs"]
+mod tests;
