@@ -9,6 +9,7 @@ use crate::scenarios::Scenario;
 
 mod asking;
 mod basic;
+mod crash;
 mod failing;
 mod leaving;
 mod partition;
@@ -41,6 +42,7 @@ where
 /// Every scenario, the long ones first, so that none is left alone at the end.
 pub fn all() -> Vec<Scenario> {
     [
+        crash::all(),
         targets::all(),
         partition::all(),
         failing::all(),
