@@ -122,11 +122,11 @@ impl Cluster {
                 let value = &body["spec"]["updateStrategy"]["rollingUpdate"]["partition"];
                 let partition = value.as_u64().map_or(0, |value| u32::try_from(value).unwrap());
                 let before = partition_of(&self.sets[number]);
-                if !value.is_null() && partition < before && partition < self.sets[number].replicas {
-                    if let Some(step) = invariants::step_of(world, partition) {
-                        invariants::proven(self, world);
-                        assert!(self.spent.insert(step), "never two decrements in one gate:\n{self}");
-                    }
+                let lowers = !value.is_null() && partition < before && partition < self.sets[number].replicas;
+                let step = if lowers { invariants::step_of(world, partition) } else { None };
+                if let Some(step) = step {
+                    invariants::proven(self, world);
+                    assert!(self.spent.insert(step), "never two decrements in one gate:\n{self}");
                 }
                 self.trace.push(if value.is_null() {
                     "partition given up".to_owned()
