@@ -2,13 +2,15 @@
 STS_PLUS_CACHE ?= $(HOME)/.cache/sts-plus
 export STS_PLUS_CACHE
 export CARGO_TARGET_DIR ?= $(STS_PLUS_CACHE)/target
-.PHONY: test lint testbed bench fmt dist
+.PHONY: test lint testbed bench fmt dist crds
 
 # The README's test command. Go first, then Rust: two builds at once are slower than one after the other.
 test: testbed dist ; cargo build --locked -p sts-plus-cli && tests/run
 testbed: ; tests/testbed/build.sh
 lint: ; cargo fmt --all --check && cargo clippy --workspace --all-targets --locked -- -D warnings
 fmt: ; cargo fmt --all
+# The chart's copy of the kinds, after a change of their types in crates/api.
+crds: ; cargo build --locked -p sts-plus-cli && $(CARGO_TARGET_DIR)/debug/sts-plus crds >charts/sts-plus/files/crds.yaml
 # The binary of the image: static, so that an image needs nothing else. See Containerfile.
 dist: ; RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --profile dist --target $(shell uname -m)-unknown-linux-gnu -p sts-plus-cli
 # Measures that binary and rewrites the tables of docs/benchmarks.md; PARTS=bc measures only those.

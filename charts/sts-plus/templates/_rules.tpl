@@ -1,14 +1,15 @@
 {{/*
-Everything sts-plus may do, in two lists: where it works, and where it lives. Each verb is there because a
-request needs it; a test compares both lists with the API server's audit log.
+Everything sts-plus may do, in three lists: where it works, where it lives, and where it may read Secrets. Each verb
+is there because a request needs it; a test compares the lists with the API server's audit log.
 */}}
 
 {{/* In each namespace it works in: the ClusterRole, or a Role per namespace. */}}
 {{- define "sts-plus.rules.work" -}}
-# Caches: a streaming watch, or a list where the server does not offer one. Patch: the annotation with the status.
+# Caches: a streaming watch, or a list where the server does not offer one. Patch: the annotation with the status, the
+# partition. Get: who else writes the partition, and what became of a write whose answer was lost.
 - apiGroups: [apps]
   resources: [statefulsets]
-  verbs: [list, watch, patch]
+  verbs: [get, list, watch, patch]
 - apiGroups: [apps]
   resources: [statefulsets/status]
   verbs: [patch]
@@ -20,6 +21,20 @@ request needs it; a test compares both lists with the API server's audit log.
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
+# Patch: the finalizer, and the approval that was used.
+- apiGroups: [sts.plus]
+  resources: [phasedrollouts]
+  verbs: [list, watch, patch]
+- apiGroups: [sts.plus]
+  resources: [phasedrollouts/status]
+  verbs: [update]
+{{- end -}}
+
+{{/* In each namespace of secrets.namespaces: what a PhasedRollout there names, read by that name. */}}
+{{- define "sts-plus.rules.secrets" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get]
 {{- end -}}
 
 {{/* In the namespace of the release. */}}

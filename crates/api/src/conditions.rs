@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// One aspect of an object's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// Which aspect.
@@ -25,6 +26,7 @@ pub struct Condition {
 
 /// Whether a condition holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum Truth {
     /// It does.
     True,

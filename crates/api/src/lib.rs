@@ -10,6 +10,8 @@
 //! variable or a field manager is spelt once, in [`keys`], and everybody else names the constant.
 
 pub mod conditions;
+#[cfg(feature = "crd")]
+pub mod crds;
 pub mod keys;
 pub mod phased_rollout;
 pub mod rollout_status;

@@ -4,6 +4,8 @@
 //! This file parses and calls; each subcommand is a file of its own.
 
 mod connect;
+mod crds;
+mod rollout;
 mod run;
 mod screen;
 mod status;
@@ -15,7 +17,7 @@ use clap::{Parser, Subcommand};
 
 use connect::Connection;
 
-/// Gives StatefulSets what they lack: rollouts across zones, one at a time.
+/// Gives StatefulSets what they lack: rollouts across zones, one at a time, and rollouts that wait for Prometheus.
 #[derive(Debug, Parser)]
 #[command(name = "sts-plus", version, about, max_term_width = 100)]
 struct Arguments {
@@ -29,12 +31,16 @@ struct Arguments {
 enum Command {
     /// Run the operator.
     Run(run::Arguments),
-    /// Show every rollout group with its sets, their pods per revision and what is awaited.
+    /// Show every rollout group and every PhasedRollout, their pods per revision and what is awaited.
     Status(status::Arguments),
-    /// Keep the pods of sets from being rolled.
+    /// Keep sets, or PhasedRollouts, from being rolled.
     Pause(steer::Arguments),
-    /// Let the pods of paused sets be rolled again.
+    /// Let paused sets be rolled again; a PhasedRollout that has failed is tried again.
     Resume(steer::Arguments),
+    /// Agree to the next step of PhasedRollouts, or to try again what has failed.
+    Approve(steer::Approval),
+    /// Print the kinds that sts-plus brings along, for kubectl apply.
+    Crds,
 }
 
 /// The exit code for a request that could not be carried out; clap uses 2 for one it could not understand.
@@ -50,6 +56,8 @@ async fn main() -> ExitCode {
         Command::Status(status) => status::status(&arguments.connection, &status).await,
         Command::Pause(sets) => steer::steer(&arguments.connection, &sets, steer::Wish::Pause).await,
         Command::Resume(sets) => steer::steer(&arguments.connection, &sets, steer::Wish::Resume).await,
+        Command::Approve(rollouts) => steer::approve(&arguments.connection, &rollouts).await,
+        Command::Crds => crds::print(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,7 +5,8 @@ use std::net::{Ipv6Addr, SocketAddr};
 
 use anyhow::{Context, Result};
 use clap::{ArgAction, Args, ValueEnum};
-use sts_plus_operator::operator::{self, Clients, Settings};
+use sts_plus_operator::operator::{self, Clients, Controllers, Settings};
+use sts_plus_operator::outbound::Reach;
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
@@ -23,8 +24,19 @@ pub(crate) struct Arguments {
     #[arg(long, env = "STS_PLUS_NAMESPACE", value_delimiter = ',')]
     namespace: Vec<String>,
     /// The controllers to run
-    #[arg(long, env = "STS_PLUS_CONTROLLERS", value_delimiter = ',', default_value = "rollout-group")]
+    #[arg(
+        long,
+        env = "STS_PLUS_CONTROLLERS",
+        value_delimiter = ',',
+        default_value = "rollout-group,phased-rollout"
+    )]
     controllers: Vec<Controller>,
+    /// Let queries go to loopback addresses
+    #[arg(long, env = "STS_PLUS_ALLOW_LOOPBACK")]
+    allow_loopback: bool,
+    /// Let queries go to link-local addresses and to the metadata services of clouds
+    #[arg(long, env = "STS_PLUS_ALLOW_LINK_LOCAL")]
+    allow_link_local: bool,
     /// The port for /ready, /livez and /metrics
     #[arg(long, env = "STS_PLUS_SERVER_PORT", default_value_t = 8001)]
     server_port: u16,
@@ -57,6 +69,8 @@ pub(crate) struct Arguments {
 enum Controller {
     /// Rolls the sets of a group one zone at a time.
     RolloutGroup,
+    /// Rolls a set gate by gate, each after its checks have passed.
+    PhasedRollout,
 }
 
 /// How log lines look.
@@ -91,7 +105,12 @@ pub(crate) async fn run(connection: &Connection, arguments: Arguments) -> Result
     let everywhere = arguments.namespace.is_empty();
     let scope = if everywhere { Scope::Cluster } else { Scope::Namespaces(arguments.namespace) };
     let clients = Clients::new(&config).context("cannot make a client from this configuration")?;
-    let settings = Settings { scope, lease, listener: Some(listener), instance };
+    let controllers = Controllers {
+        rollout_group: arguments.controllers.contains(&Controller::RolloutGroup),
+        phased_rollout: arguments.controllers.contains(&Controller::PhasedRollout),
+    };
+    let reach = Reach { loopback: arguments.allow_loopback, link_local: arguments.allow_link_local };
+    let settings = Settings { scope, controllers, reach, lease, listener: Some(listener), instance };
     operator::run(clients, settings, Metrics::new(), stop_signal()?).await;
     tracing::info!("stopped");
     Ok(())

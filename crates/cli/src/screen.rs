@@ -9,6 +9,18 @@ use sts_plus_operator::shell::executor::Domain;
 use sts_plus_planner::rollout_group::Plan;
 use sts_plus_planner::rollout_group::report::Report;
 
+use crate::rollout::Rollout;
+
+/// One part of the page.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Section {
+    /// A rollout group.
+    Group(Group),
+    /// A PhasedRollout.
+    Rollout(Box<Rollout>),
+}
+
 /// A group.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -95,32 +107,42 @@ impl Set {
     }
 }
 
-/// All groups as text that fits a terminal and a bug report alike.
-pub(crate) fn render(groups: &[Group], scope: &Scope, now: Timestamp) -> String {
+/// Everything as text that fits a terminal and a bug report alike.
+pub(crate) fn render(sections: &[Section], scope: &Scope, now: Timestamp) -> String {
     let mut page = String::new();
     // Writing to a string does not fail.
-    page_of(groups, scope, now, &mut page).ok();
+    page_of(sections, scope, now, &mut page).ok();
     page
 }
 
-fn page_of(groups: &[Group], scope: &Scope, now: Timestamp, page: &mut String) -> std::fmt::Result {
-    if groups.is_empty() {
+fn page_of(sections: &[Section], scope: &Scope, now: Timestamp, page: &mut String) -> std::fmt::Result {
+    if sections.is_empty() {
         let place = match scope {
             Scope::Cluster => "this cluster".to_owned(),
             Scope::Namespaces(names) => format!("namespace {}", names.join(", ")),
         };
         return writeln!(
             page,
-            "No rollout groups in {place}: no StatefulSet there has the label rollout-group."
+            "Nothing to show in {place}: there is no PhasedRollout, and no StatefulSet has the label rollout-group."
         );
     }
-    for (position, group) in groups.iter().enumerate() {
+    for (position, section) in sections.iter().enumerate() {
         if position > 0 {
             writeln!(page)?;
         }
-        writeln!(page, "GROUP {} in namespace {}", group.name, group.namespace)?;
-        let width = group.sets.iter().map(|set| set.name.chars().count()).max().unwrap_or(0);
-        for set in &group.sets {
+        match section {
+            Section::Group(group) => group.page(now, page)?,
+            Section::Rollout(rollout) => rollout.page(now, page)?,
+        }
+    }
+    Ok(())
+}
+
+impl Group {
+    fn page(&self, now: Timestamp, page: &mut String) -> std::fmt::Result {
+        writeln!(page, "GROUP {} in namespace {}", self.name, self.namespace)?;
+        let width = self.sets.iter().map(|set| set.name.chars().count()).max().unwrap_or(0);
+        for set in &self.sets {
             let age = age(set.since, now);
             writeln!(page, "  {:width$}  {} for {age}  {}", set.name, set.state, set.pods_in_words())?;
             writeln!(page, "  {:width$}    {}", "", set.message)?;
@@ -134,12 +156,12 @@ fn page_of(groups: &[Group], scope: &Scope, now: Timestamp, page: &mut String) -
                 writeln!(page, "  {:width$}    warning: {warning}", "")?;
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// The largest unit that is at least one, as kubectl shows ages.
-fn age(since: Timestamp, now: Timestamp) -> String {
+pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(since).as_secs().max(0);
     match seconds {
         0..120 => format!("{seconds}s"),

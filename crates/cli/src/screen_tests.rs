@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use sts_plus_operator::shell::cache::Scope;
 
-use super::{Group, Set, Tally, age, render};
+use super::{Group, Section, Set, Tally, age, render};
 
 fn tally(revision: &str, pods: u32, ready: u32) -> Tally {
     Tally { revision: revision.to_owned(), pods, ready }
@@ -33,8 +33,8 @@ fn a_group_reads_as_a_page_of_its_own() {
         warnings: vec!["the annotation is odd".to_owned()],
         ..set("longer-name", "WaitingForTurn", "waits for its turn after a", vec![tally("old", 3, 3)])
     };
-    let groups = [Group { namespace: "ns".to_owned(), name: "g".to_owned(), sets: vec![rolling, waiting] }];
-    let page = render(&groups, &Scope::Cluster, Timestamp::from_second(130).unwrap());
+    let group = Group { namespace: "ns".to_owned(), name: "g".to_owned(), sets: vec![rolling, waiting] };
+    let page = render(&[Section::Group(group)], &Scope::Cluster, Timestamp::from_second(130).unwrap());
     assert_eq!(
         page,
         "GROUP g in namespace ns\n  \
@@ -55,17 +55,17 @@ fn what_the_message_says_already_is_not_said_twice() {
         not_ready: down.to_owned(),
         ..set("a", "NotReady", &format!("holds up its group: {down}"), vec![tally("new", 1, 0)])
     };
-    let groups = [Group { namespace: "ns".to_owned(), name: "g".to_owned(), sets: vec![set] }];
-    let page = render(&groups, &Scope::Cluster, Timestamp::from_second(130).unwrap());
+    let group = Group { namespace: "ns".to_owned(), name: "g".to_owned(), sets: vec![set] };
+    let page = render(&[Section::Group(group)], &Scope::Cluster, Timestamp::from_second(130).unwrap());
     assert_eq!(page.matches(down).count(), 1, "{page}");
 }
 
 #[test]
-fn no_groups_is_told_with_where_was_looked_and_what_for() {
+fn nothing_is_told_with_where_was_looked_and_what_for() {
     let page = render(&[], &Scope::Namespaces(vec!["demo".to_owned()]), Timestamp::UNIX_EPOCH);
     assert_eq!(
         page,
-        "No rollout groups in namespace demo: no StatefulSet there has the label rollout-group.\n"
+        "Nothing to show in namespace demo: there is no PhasedRollout, and no StatefulSet has the label rollout-group.\n"
     );
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use sts_plus_operator::controllers::rollout_group::world;
-use sts_plus_operator::shell::api::Api;
+use sts_plus_operator::shell::api::{Api, ApiError, Place, Resource};
 use sts_plus_operator::shell::cache::{Cache, Listener, Scope};
 use sts_plus_operator::shell::events;
 use sts_plus_operator::shell::executor::Domain;
@@ -19,7 +19,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant};
 
 use crate::connect::Connection;
-use crate::screen::{Group, render};
+use crate::rollout::Rollout;
+use crate::screen::{Group, Section, render};
 
 /// A cluster that has not answered by then is told to the user instead of waited for.
 const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(30);
@@ -36,7 +37,7 @@ pub(crate) struct Arguments {
     /// Look at all namespaces
     #[arg(long, short = 'A')]
     all_namespaces: bool,
-    /// Show one group only
+    /// Show one rollout group only
     #[arg(long)]
     group: Option<String>,
     /// Go on, and show every change
@@ -56,7 +57,7 @@ enum Output {
     Json,
 }
 
-/// Shows all groups once, or until interrupted.
+/// Shows all groups and rollouts once, or until interrupted.
 pub(crate) async fn status(connection: &Connection, arguments: &Arguments) -> Result<()> {
     let (client, default_namespace) = connection.client().await?;
     let api = Api::new(client, Metrics::new());
@@ -71,23 +72,24 @@ pub(crate) async fn status(connection: &Connection, arguments: &Arguments) -> Re
     let listener: Listener = Arc::new(move |_| notify.notify_one());
     // Nothing is recorded from here: a screen only looks.
     let (recorder, _unsent) = events::channel(api.clone(), String::new());
-    let cache = Cache::start(&api, &scope, &recorder, &listener, &mut tasks);
+    let shown = shown(&api, &scope).await;
+    let cache = Cache::start(&api, (&shown, &scope), &recorder, &listener, &mut tasks);
     let first_list = cache.completed(Cache::first_round());
     if tokio::time::timeout(FIRST_ANSWER_LIMIT, first_list).await.is_err() {
         bail!("{}", cache.trouble().unwrap_or_else(|| "the API server does not answer".to_owned()));
     }
 
-    let mut shown = String::new();
+    let mut printed = String::new();
     loop {
-        let (groups, wake_at) = look(&cache, arguments.group.as_deref());
+        let (sections, wake_at) = look(&cache, arguments.group.as_deref());
         let page = match arguments.output {
-            Output::Table => render(&groups, &scope, Timestamp::now()),
-            Output::Json if arguments.watch => format!("{}\n", serde_json::to_string(&groups)?),
-            Output::Json => format!("{}\n", serde_json::to_string_pretty(&groups)?),
+            Output::Table => render(&sections, &scope, Timestamp::now()),
+            Output::Json if arguments.watch => format!("{}\n", serde_json::to_string(&sections)?),
+            Output::Json => format!("{}\n", serde_json::to_string_pretty(&sections)?),
         };
-        if page != shown {
-            print(&page, arguments, shown.is_empty())?;
-            shown = page;
+        if page != printed {
+            print(&page, arguments, printed.is_empty())?;
+            printed = page;
         }
         if !arguments.watch {
             return Ok(());
@@ -99,6 +101,22 @@ pub(crate) async fn status(connection: &Connection, arguments: &Arguments) -> Re
             () = tokio::time::sleep(wake.unwrap_or(Duration::from_hours(1))) => {}
         }
     }
+}
+
+/// What can be looked at. Whoever may not see rollouts, or has a cluster that does not know them, still sees groups.
+async fn shown(api: &Api, scope: &Scope) -> Vec<Resource> {
+    let namespace = match scope {
+        Scope::Cluster => None,
+        Scope::Namespaces(names) => names.first().map(String::as_str),
+    };
+    let mut shown = vec![Resource::StatefulSets, Resource::Pods];
+    match api.list(Place::collection(Resource::PhasedRollouts, namespace), &[("limit", "1")]).await {
+        Err(ApiError::NotFound(_)) => {}
+        Err(ApiError::Forbidden(why)) => eprintln!("sts-plus: PhasedRollouts are not shown: {why}"),
+        // Whatever else is wrong is told by whoever looks at the rest.
+        Ok(_) | Err(_) => shown.push(Resource::PhasedRollouts),
+    }
+    shown
 }
 
 fn print(page: &str, arguments: &Arguments, first: bool) -> Result<()> {
@@ -113,11 +131,11 @@ fn print(page: &str, arguments: &Arguments, first: bool) -> Result<()> {
     }
 }
 
-/// Every group as the planner sees it now, and when that changes by itself.
-fn look(cache: &Cache, only: Option<&str>) -> (Vec<Group>, Option<Timestamp>) {
+/// Every group as the planner sees it now and every rollout as its status says, and when that changes by itself.
+fn look(cache: &Cache, only: Option<&str>) -> (Vec<Section>, Option<Timestamp>) {
     let now = Timestamp::now();
     let mut wake_at: Option<Timestamp> = None;
-    let mut groups = Vec::new();
+    let mut sections = Vec::new();
     for (namespace, group) in cache.store().groups() {
         if only.is_some_and(|only| only != &*group) {
             continue;
@@ -125,7 +143,11 @@ fn look(cache: &Cache, only: Option<&str>) -> (Vec<Group>, Option<Timestamp>) {
         let domain = Domain { namespace, group };
         let plan = plan(&world(cache.store(), &domain, BTreeMap::new()), now);
         wake_at = [wake_at, plan.wake_at].into_iter().flatten().min();
-        groups.push(Group::new(&domain, &plan));
+        sections.push(Section::Group(Group::new(&domain, &plan)));
     }
-    (groups, wake_at)
+    if only.is_none() {
+        let rollouts = cache.store().rollouts();
+        sections.extend(rollouts.iter().map(|row| Section::Rollout(Box::new(Rollout::new(row)))));
+    }
+    (sections, wake_at)
 }

@@ -1,20 +1,34 @@
-//! `sts-plus pause` and `sts-plus resume`.
+//! `sts-plus pause`, `sts-plus resume` and `sts-plus approve`.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use sts_plus_api::keys;
 use sts_plus_operator::shell::api::{Api, ApiError, Place, Resource};
 use sts_plus_operator::shell::metrics::Metrics;
 
 use crate::connect::Connection;
 
-/// Which sets are meant.
+/// Which objects are meant.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The StatefulSets
-    #[arg(required = true, value_name = "STATEFULSET")]
-    sets: Vec<String>,
+    /// StatefulSets of a rollout group, by name, or PhasedRollouts as phasedrollout/NAME
+    #[arg(required = true, value_name = "OBJECT")]
+    objects: Vec<String>,
+    /// Their namespace [default: the kubeconfig's]
+    #[arg(long, short, env = "STS_PLUS_NAMESPACE")]
+    namespace: Option<String>,
+}
+
+/// Which rollouts are approved.
+#[derive(Debug, Args)]
+pub(crate) struct Approval {
+    /// The PhasedRollouts
+    #[arg(required = true, value_name = "PHASEDROLLOUT")]
+    rollouts: Vec<String>,
+    /// The revision that is agreed to [default: the one that each waits with]
+    #[arg(long)]
+    revision: Option<String>,
     /// Their namespace [default: the kubeconfig's]
     #[arg(long, short, env = "STS_PLUS_NAMESPACE")]
     namespace: Option<String>,
@@ -27,25 +41,132 @@ pub(crate) enum Wish {
     Resume,
 }
 
-/// Sets or removes the annotation on each set, and says so.
+/// What a name on the command line stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target<'a> {
+    Set(&'a str),
+    Rollout(&'a str),
+}
+
+/// The ways to write a PhasedRollout, as kubectl takes them.
+const ROLLOUT_PREFIXES: [&str; 4] = ["phasedrollout/", "phasedrollouts/", "phr/", "phasedrollout.sts.plus/"];
+
+/// The ways to write a StatefulSet, as kubectl takes them.
+const SET_PREFIXES: [&str; 4] = ["statefulset/", "statefulsets/", "sts/", "statefulset.apps/"];
+
+impl<'a> Target<'a> {
+    fn parse(text: &'a str) -> Result<Self> {
+        let after = |prefixes: &[&str]| prefixes.iter().find_map(|prefix| text.strip_prefix(prefix));
+        let target = match (after(&ROLLOUT_PREFIXES), after(&SET_PREFIXES)) {
+            (Some(name), _) => Self::Rollout(name),
+            (None, Some(name)) => Self::Set(name),
+            (None, None) => Self::Set(text),
+        };
+        let (Self::Rollout(name) | Self::Set(name)) = target;
+        if name.is_empty() || name.contains('/') {
+            bail!("{text} names neither a StatefulSet nor a PhasedRollout: write NAME or phasedrollout/NAME");
+        }
+        Ok(target)
+    }
+}
+
+/// The namespace's objects, in the user's hands.
+struct Hands {
+    api: Api,
+    namespace: String,
+}
+
+impl Hands {
+    async fn new(connection: &Connection, namespace: Option<&String>) -> Result<Self> {
+        let (client, default_namespace) = connection.client().await?;
+        let namespace = namespace.cloned().unwrap_or(default_namespace);
+        Ok(Self { api: Api::new(client, Metrics::new()), namespace })
+    }
+
+    async fn merge(&self, resource: Resource, name: &str, fields: &Value) -> Result<Value> {
+        let place = Place::object(resource, &self.namespace, name);
+        self.told(resource, name, self.api.merge(place, keys::MANAGER_CLI, fields).await)
+    }
+
+    async fn get(&self, resource: Resource, name: &str) -> Result<Value> {
+        let place = Place::object(resource, &self.namespace, name);
+        self.told(resource, name, self.api.get(place).await)
+    }
+
+    fn told<T>(&self, resource: Resource, name: &str, answer: Result<T, ApiError>) -> Result<T> {
+        let (namespace, (_, kind)) = (&self.namespace, resource.identity());
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(ApiError::NotFound(_)) => bail!("there is no {kind} {name} in namespace {namespace}"),
+            Err(error) => bail!("{}/{name} in namespace {namespace}: {error}", kind.to_lowercase()),
+        }
+    }
+
+    async fn approve(&self, name: &str, revision: &str) -> Result<()> {
+        let fields = json!({ "metadata": { "annotations": { keys::APPROVE: revision } } });
+        self.merge(Resource::PhasedRollouts, name, &fields).await.map(|_| ())
+    }
+}
+
+/// Pauses or resumes each object, and says so.
 pub(crate) async fn steer(connection: &Connection, arguments: &Arguments, wish: Wish) -> Result<()> {
-    let (client, default_namespace) = connection.client().await?;
-    let api = Api::new(client, Metrics::new());
-    let namespace = arguments.namespace.as_deref().unwrap_or(&default_namespace);
-    let value = (wish == Wish::Pause).then_some("true");
-    let fields = json!({ "metadata": { "annotations": { keys::PAUSED: value } } });
-    for set in &arguments.sets {
-        let name = set.strip_prefix("statefulset/").or_else(|| set.strip_prefix("sts/")).unwrap_or(set);
-        match api
-            .merge(Place::object(Resource::StatefulSets, namespace, name), keys::MANAGER_CLI, &fields)
-            .await
-        {
-            Ok(_) => {
-                println!("statefulset/{name} {}", if wish == Wish::Pause { "paused" } else { "resumed" });
+    let targets = arguments.objects.iter().map(|text| Target::parse(text)).collect::<Result<Vec<_>>>()?;
+    let hands = Hands::new(connection, arguments.namespace.as_ref()).await?;
+    let done = if wish == Wish::Pause { "paused" } else { "resumed" };
+    for target in targets {
+        match target {
+            Target::Set(name) => {
+                let value = (wish == Wish::Pause).then_some("true");
+                let fields = json!({ "metadata": { "annotations": { keys::PAUSED: value } } });
+                hands.merge(Resource::StatefulSets, name, &fields).await?;
+                println!("statefulset/{name} {done}");
             }
-            Err(ApiError::NotFound(_)) => bail!("there is no StatefulSet {name} in namespace {namespace}"),
-            Err(error) => bail!("statefulset/{name} in namespace {namespace}: {error}"),
+            Target::Rollout(name) => {
+                let fields = json!({ "spec": { "paused": wish == Wish::Pause } });
+                let rollout = hands.merge(Resource::PhasedRollouts, name, &fields).await?;
+                println!("phasedrollout/{name} {done}");
+                let failed = rollout.pointer("/status/failure/revision").and_then(Value::as_str);
+                if let (Wish::Resume, Some(revision)) = (wish, failed) {
+                    hands.approve(name, revision).await?;
+                    println!("phasedrollout/{name}: revision {revision}, which has failed, is tried again");
+                }
+            }
         }
     }
     Ok(())
 }
+
+/// Agrees to the next step of each rollout, and says to which revision.
+pub(crate) async fn approve(connection: &Connection, arguments: &Approval) -> Result<()> {
+    let hands = Hands::new(connection, arguments.namespace.as_ref()).await?;
+    for text in &arguments.rollouts {
+        let name = match Target::parse(text)? {
+            Target::Rollout(name) => name,
+            Target::Set(name) if name == text => name,
+            Target::Set(name) => bail!("{name} is a StatefulSet: approve the PhasedRollout that names it"),
+        };
+        let revision = if let Some(revision) = &arguments.revision {
+            revision.clone()
+        } else {
+            let rollout = hands.get(Resource::PhasedRollouts, name).await?;
+            waiting_revision(&rollout).with_context(|| {
+                format!("phasedrollout/{name} has no rollout under way: there is nothing to approve")
+            })?
+        };
+        hands.approve(name, &revision).await?;
+        println!("phasedrollout/{name}: revision {revision} approved");
+    }
+    Ok(())
+}
+
+/// The revision that a rollout has under way, or has failed with.
+fn waiting_revision(rollout: &Value) -> Option<String> {
+    let status = rollout.get("status")?;
+    let failed = status.pointer("/failure/revision");
+    let rolling = status.get("updateRevision").filter(|_| status.get("rollingPodStatus").is_some());
+    failed.or(rolling)?.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+#[path = "steer_tests.rs"]
+mod tests;

@@ -49,6 +49,16 @@ fn an_unknown_controller_is_refused_with_the_known_ones() {
 }
 
 #[test]
+fn the_chart_carries_the_kinds_as_they_are_printed() {
+    let output = run(&["crds"]);
+    assert!(output.status.success(), "{}", error_of(&output));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.starts_with("apiVersion: apiextensions.k8s.io/v1\n"), "{printed}");
+    let carried = include_str!("../../../charts/sts-plus/files/crds.yaml");
+    assert!(printed == carried, "charts/sts-plus/files/crds.yaml is out of date: run make crds");
+}
+
+#[test]
 fn a_kubeconfig_that_cannot_be_read_is_named() {
     for arguments in
         [["run", "--kubeconfig", "/nonexistent/file"], ["status", "--kubeconfig", "/nonexistent/file"]]

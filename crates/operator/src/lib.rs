@@ -6,9 +6,11 @@
 //!                              +--- changed keys ---> shell::queue ------+ one lane per disruption domain
 //! ```
 //!
-//! Every request leaves through [`shell::api`], every write through [`shell::executor`], which holds the
-//! four safety rules in one place. A controller is a file under [`controllers`]: world in, plan out.
+//! Every request to the API server leaves through [`shell::api`], every request to anybody else through
+//! [`outbound`], and every write through [`shell::executor`], which holds the four safety rules in one place.
+//! A controller is a file under [`controllers`]: world in, plan out.
 
 pub mod controllers;
 pub mod operator;
+pub mod outbound;
 pub mod shell;

@@ -7,17 +7,19 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::controllers::phased_rollout::{self, PhasedRollouts};
 use crate::controllers::rollout_group::{self, RolloutGroups};
-use crate::shell::api::Api;
+use crate::outbound::{Prometheus, Reach};
+use crate::shell::api::{Api, Resource};
 use crate::shell::cache::{Cache, Listener, Round, Scope};
-use crate::shell::events;
+use crate::shell::events::{self, Recorder};
 use crate::shell::executor::{Executor, Gate};
 use crate::shell::lease::{self, Epoch, Leadership};
 use crate::shell::metrics::Metrics;
 use crate::shell::queue::Queue;
 use crate::shell::serve::{Health, serve};
 
-/// Groups worked on at once: passes mostly wait for the API server, and one slow group must not hold up another.
+/// Keys of one controller worked on at once: passes mostly wait for the API server, and one slow group must not hold up another.
 const WORKERS: usize = 8;
 
 /// How long passes under way may take to end when the process is asked to stop: a write has 5 s, but what has
@@ -32,12 +34,36 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(1);
 pub struct Settings {
     /// The namespaces to look at.
     pub scope: Scope,
+    /// The controllers to run.
+    pub controllers: Controllers,
+    /// Which addresses may be asked that are refused by default.
+    pub reach: Reach,
     /// The lease to hold while writing; `None` to write without one.
     pub lease: Option<lease::Config>,
     /// Where `/ready`, `/livez` and `/metrics` are served.
     pub listener: Option<TcpListener>,
     /// This process in events: normally the pod's name.
     pub instance: String,
+}
+
+/// Which controllers run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Controllers {
+    /// Rolls the sets of a group one zone at a time.
+    pub rollout_group: bool,
+    /// Rolls a set gate by gate.
+    pub phased_rollout: bool,
+}
+
+impl Controllers {
+    /// All of them.
+    pub const ALL: Self = Self { rollout_group: true, phased_rollout: true };
+
+    /// What they look at.
+    fn resources(self) -> Vec<Resource> {
+        let own = self.phased_rollout.then_some(Resource::PhasedRollouts);
+        [Resource::StatefulSets, Resource::Pods].into_iter().chain(own).collect()
+    }
 }
 
 /// One client per purpose, so that a stalled connection of one does not hold up another: above all, the lease is
@@ -48,20 +74,33 @@ pub struct Clients {
     watches: kube::Client,
     writes: kube::Client,
     events: kube::Client,
+    secrets: kube::Client,
 }
 
 impl Clients {
     /// Clients of their own for each purpose. The configuration must have kube's retries off.
     pub fn new(config: &kube::Config) -> Result<Self, Box<kube::Error>> {
         let client = || kube::Client::try_from(config.clone()).map_err(Box::new);
-        Ok(Self { lease: client()?, watches: client()?, writes: client()?, events: client()? })
+        Ok(Self {
+            lease: client()?,
+            watches: client()?,
+            writes: client()?,
+            events: client()?,
+            secrets: client()?,
+        })
     }
 }
 
 impl From<kube::Client> for Clients {
     /// One client for everything, where a test stands between it and the server.
     fn from(client: kube::Client) -> Self {
-        Self { lease: client.clone(), watches: client.clone(), writes: client.clone(), events: client }
+        Self {
+            lease: client.clone(),
+            watches: client.clone(),
+            writes: client.clone(),
+            events: client.clone(),
+            secrets: client,
+        }
     }
 }
 
@@ -78,14 +117,15 @@ pub async fn run(
     let (recorder, sender) = events::channel(api(clients.events), settings.instance);
     tasks.spawn(sender.run());
 
-    let (mut leadership, mut lease_loop) = match settings.lease {
-        Some(config) => {
-            let (leadership, lease_loop) = lease::start(api(clients.lease), config, stop.clone());
-            let mut lease_tasks = JoinSet::new();
-            lease_tasks.spawn(lease_loop);
-            (leadership, lease_tasks)
-        }
-        None => (Leadership::always(), JoinSet::new()),
+    let mut lease_loop = JoinSet::new();
+    let mut leadership = if let Some(config) = settings.lease {
+        let (leadership, work) = lease::start(api(clients.lease), config, stop.clone());
+        lease_loop.spawn(work);
+        leadership
+    } else {
+        // Without a lease this process always leads.
+        metrics.leader.set(1);
+        Leadership::always()
     };
     let health = Health::new(metrics.clone(), leadership.clone());
     if let Some(listener) = settings.listener {
@@ -99,21 +139,19 @@ pub async fn run(
     }
     let mut listed_in = leadership.current();
 
-    let queue = Arc::new(Queue::default());
-    let keys = Arc::clone(&queue);
-    let listener: Listener = Arc::new(move |touched| keys.add(rollout_group::key_of(touched)));
-    let cache = Cache::start(&api(clients.watches), &settings.scope, &recorder, &listener, &mut tasks);
+    let queues = Queues::default();
+    let running = settings.controllers;
+    let followed = (&*running.resources(), &settings.scope);
+    let cache =
+        Cache::start(&api(clients.watches), followed, &recorder, &queues.listener(running), &mut tasks);
     let (consistent, consistent_view) = watch::channel(None);
     let gate = Gate::new(leadership.clone(), consistent_view);
     health.started(cache.clone(), gate.clone());
-    let executor = Arc::new(Executor::new(api(clients.writes), Arc::clone(cache.store()), gate));
-    let groups =
-        Arc::new(RolloutGroups::new(Arc::clone(&queue), cache.clone(), executor, recorder, metrics.clone()));
-    let mut workers = JoinSet::new();
-    for _ in 0..WORKERS {
-        let groups = Arc::clone(&groups);
-        workers.spawn(async move { groups.work().await });
-    }
+    let executor = Executor::new(api(clients.writes.clone()), Arc::clone(cache.store()), gate);
+    // Secrets are read with a client of their own: a slow answer must not hold up writes.
+    let asking = (api(clients.writes), Prometheus::new(api(clients.secrets), settings.reach));
+    let work = Work::new(queues, &cache, Arc::new(executor), asking, &recorder, &metrics);
+    let mut workers = work.start();
 
     let mut term: Option<Term> = None;
     loop {
@@ -133,12 +171,12 @@ pub async fn run(
             () = leadership.changed() => {}
             term = completed(&cache, pending) => {
                 consistent.send_replace(Some(term.epoch));
-                groups.enqueue_all();
+                work.enqueue_all(running);
             }
         }
     }
 
-    queue.close();
+    work.queues.close();
     let drained = tokio::time::timeout(DRAIN_LIMIT, async { while workers.join_next().await.is_some() {} });
     if drained.await.is_err() {
         tracing::warn!(
@@ -150,6 +188,77 @@ pub async fn run(
     let released = async { while lease_loop.join_next().await.is_some() {} };
     if tokio::time::timeout(RELEASE_LIMIT, released).await.is_err() {
         tracing::warn!("the lease could not be released in time: it runs out by itself");
+    }
+}
+
+/// The keys of each controller.
+#[derive(Debug, Default)]
+struct Queues {
+    groups: Arc<Queue<rollout_group::Key>>,
+    phased: Arc<Queue<phased_rollout::Key>>,
+}
+
+impl Queues {
+    /// Puts whatever is touched into the queues of the controllers that run.
+    fn listener(&self, running: Controllers) -> Listener {
+        let (groups, phased) = (Arc::clone(&self.groups), Arc::clone(&self.phased));
+        Arc::new(move |touched| {
+            if let Some(key) = rollout_group::key_of(&touched).filter(|_| running.rollout_group) {
+                groups.add(key);
+            }
+            if let Some(key) = phased_rollout::key_of(&touched).filter(|_| running.phased_rollout) {
+                phased.add(key);
+            }
+        })
+    }
+
+    fn close(&self) {
+        self.groups.close();
+        self.phased.close();
+    }
+}
+
+/// The controllers at work.
+#[derive(Debug)]
+struct Work {
+    queues: Queues,
+    groups: Arc<RolloutGroups>,
+    phased: Arc<PhasedRollouts>,
+}
+
+impl Work {
+    fn new(
+        queues: Queues,
+        cache: &Cache,
+        executor: Arc<Executor>,
+        asking: (Api, Prometheus),
+        recorder: &Recorder,
+        metrics: &Metrics,
+    ) -> Self {
+        let (cache, recorder, metrics) = (|| cache.clone(), || recorder.clone(), || metrics.clone());
+        let (group_keys, phased_keys) = (Arc::clone(&queues.groups), Arc::clone(&queues.phased));
+        let groups = RolloutGroups::new(group_keys, cache(), Arc::clone(&executor), recorder(), metrics());
+        let phased = PhasedRollouts::new(phased_keys, cache(), executor, asking, recorder(), metrics());
+        Self { queues, groups: Arc::new(groups), phased: Arc::new(phased) }
+    }
+
+    fn start(&self) -> JoinSet<()> {
+        let mut workers = JoinSet::new();
+        for _ in 0..WORKERS {
+            let (groups, phased) = (Arc::clone(&self.groups), Arc::clone(&self.phased));
+            workers.spawn(async move { groups.work().await });
+            workers.spawn(async move { phased.work().await });
+        }
+        workers
+    }
+
+    fn enqueue_all(&self, running: Controllers) {
+        if running.rollout_group {
+            self.groups.enqueue_all();
+        }
+        if running.phased_rollout {
+            self.phased.enqueue_all();
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The operator under test, in this process.
 
 use kube::Client;
-use sts_plus_operator::operator::{Settings, run};
+use sts_plus_operator::operator::{Controllers, Settings, run};
+use sts_plus_operator::outbound::Reach;
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
@@ -30,7 +31,15 @@ impl Operator {
     fn start_with(client: Client, scope: Scope, instance: &str, lease: Option<lease::Config>) -> Self {
         let (stop, stopped) = watch::channel(false);
         let metrics = Metrics::new();
-        let settings = Settings { scope, lease, listener: None, instance: instance.to_owned() };
+        let settings = Settings {
+            scope,
+            controllers: Controllers::ALL,
+            // The servers that scenarios ask listen on loopback.
+            reach: Reach { loopback: true, link_local: false },
+            lease,
+            listener: None,
+            instance: instance.to_owned(),
+        };
         let mut work = JoinSet::new();
         work.spawn(run(client, settings, metrics.clone(), stopped));
         Self { work, stop, metrics }

@@ -18,7 +18,8 @@ use sts_plus_api::keys;
 use sts_plus_harness::Assets;
 use sts_plus_harness::faults::{Fault, Faults};
 use sts_plus_harness::wait::{NotYet, until};
-use sts_plus_operator::operator::{Settings, run};
+use sts_plus_operator::operator::{Controllers, Settings, run};
+use sts_plus_operator::outbound::Reach;
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
@@ -119,6 +120,8 @@ async fn work(cluster: Arc<dyn Cluster>) -> BTreeSet<Use> {
 fn start(operators: &mut JoinSet<()>, client: Client, namespace: &str, stop: &watch::Receiver<bool>) {
     let settings = Settings {
         scope: Scope::Namespaces(vec![namespace.to_owned()]),
+        controllers: Controllers::ALL,
+        reach: Reach { loopback: true, link_local: false },
         lease: Some(lease::Config::new(namespace, "permissions")),
         listener: None,
         instance: "permissions".to_owned(),

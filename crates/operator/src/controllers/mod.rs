@@ -1,3 +1,32 @@
-//! The controllers, one file each: world in, plan out.
+//! The controllers: each builds its world from the caches, plans, and has the executor act.
 
+pub mod phased_rollout;
+mod probes;
 pub mod rollout_group;
+mod unobserved;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sts_plus_planner::set::SetRow;
+use tokio::time::Instant;
+
+use crate::shell::api::Resource;
+use crate::shell::events::Regarding;
+
+/// A set, as events name it.
+fn regarding(set: &SetRow) -> Regarding {
+    Regarding {
+        resource: Resource::StatefulSets,
+        namespace: Arc::clone(&set.namespace),
+        name: Arc::clone(&set.name),
+        uid: Arc::clone(&set.uid),
+    }
+}
+
+/// When a point of wall-clock time will be, on the clock that timers run on.
+fn monotonic(at: Timestamp) -> Instant {
+    let ahead = at.duration_since(Timestamp::now());
+    Instant::now() + Duration::try_from(ahead).unwrap_or_default()
+}

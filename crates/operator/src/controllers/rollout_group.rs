@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use sts_plus_planner::plan::{Action, Batch};
@@ -12,9 +11,11 @@ use sts_plus_planner::rollout_group::{Plan, World, plan, release};
 use sts_plus_planner::set::SetRow;
 use tokio::time::Instant;
 
-use crate::shell::api::{ApiError, Resource};
+use super::unobserved::Unobserved;
+use super::{monotonic, regarding};
+use crate::shell::api::ApiError;
 use crate::shell::cache::{Cache, Store, Touched};
-use crate::shell::events::{Recorder, Regarding};
+use crate::shell::events::Recorder;
 use crate::shell::executor::{Domain, Executor, Halt};
 use crate::shell::metrics::{ControllerLabel, GroupLabels, Metrics, StateLabels};
 use crate::shell::queue::{Outcome, Queue};
@@ -45,13 +46,12 @@ pub struct RolloutGroups {
     recorder: Recorder,
     metrics: Metrics,
     memory: Mutex<Memory>,
+    unobserved: Unobserved,
 }
 
 /// What is remembered between passes. Losing it delays or repeats a message, nothing else.
 #[derive(Debug, Default)]
 struct Memory {
-    /// Per set UID: the generation that is not observed yet, and since when that has been seen.
-    unobserved: HashMap<Arc<str>, (i64, Timestamp)>,
     /// Per set UID: the warnings told.
     warned: HashMap<Arc<str>, Vec<Warning>>,
 }
@@ -70,13 +70,14 @@ enum Passed {
     Skipped,
 }
 
-/// The queue's listener: which key a touched set belongs to.
-pub fn key_of(touched: Touched) -> Key {
-    let Touched { namespace, set, group } = touched;
-    match group {
+/// The queue's listener: which key something touched belongs to.
+pub fn key_of(touched: &Touched) -> Option<Key> {
+    let Touched::Set { namespace, set, group } = touched else { return None };
+    let (namespace, set) = (Arc::clone(namespace), Arc::clone(set));
+    Some(match group.clone() {
         Some(group) => Key::Group(Domain { namespace, group }),
         None => Key::Ungrouped { namespace, set },
-    }
+    })
 }
 
 /// The world of a group, from rows.
@@ -95,7 +96,8 @@ impl RolloutGroups {
         recorder: Recorder,
         metrics: Metrics,
     ) -> Self {
-        Self { queue, cache, executor, recorder, metrics, memory: Mutex::default() }
+        let (memory, unobserved) = (Mutex::default(), Unobserved::default());
+        Self { queue, cache, executor, recorder, metrics, memory, unobserved }
     }
 
     /// Asks for a pass over everything.
@@ -186,21 +188,8 @@ impl RolloutGroups {
     /// Since when the specs of this group's sets have been unobserved.
     fn unobserved(&self, domain: &Domain, now: Timestamp) -> BTreeMap<Arc<str>, Timestamp> {
         let members = self.cache.store().group(&domain.namespace, &domain.group);
-        let mut memory = self.memory();
-        let mut since = BTreeMap::new();
-        for member in members {
-            let SetRow { uid, generation, .. } = &*member.set;
-            if member.set.target().is_some() {
-                memory.unobserved.remove(uid);
-                continue;
-            }
-            let entry = memory.unobserved.entry(Arc::clone(uid)).or_insert((*generation, now));
-            if entry.0 != *generation {
-                *entry = (*generation, now);
-            }
-            since.insert(Arc::clone(uid), entry.1);
-        }
-        since
+        let since = |set: &SetRow| Some((Arc::clone(&set.uid), self.unobserved.since(set, now)?));
+        members.iter().filter_map(|member| since(&member.set)).collect()
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -295,19 +284,4 @@ impl RolloutGroups {
             self.recorder.warn(regarding(&member.set), "WriteRefused", &message);
         }
     }
-}
-
-fn regarding(set: &SetRow) -> Regarding {
-    Regarding {
-        resource: Resource::StatefulSets,
-        namespace: Arc::clone(&set.namespace),
-        name: Arc::clone(&set.name),
-        uid: Arc::clone(&set.uid),
-    }
-}
-
-/// When a point of wall-clock time will be, on the clock that timers run on.
-fn monotonic(at: Timestamp) -> Instant {
-    let ahead = at.duration_since(Timestamp::now());
-    Instant::now() + Duration::try_from(ahead).unwrap_or_default()
 }

@@ -175,12 +175,7 @@ impl Sender {
 
     fn object(&self, event: &Event) -> Value {
         let Event { regarding, warning, reason, message } = event;
-        let (api_version, kind) = match regarding.resource {
-            Resource::StatefulSets => ("apps/v1", "StatefulSet"),
-            Resource::Pods => ("v1", "Pod"),
-            Resource::Events => ("v1", "Event"),
-            Resource::Leases => ("coordination.k8s.io/v1", "Lease"),
-        };
+        let (api_version, kind) = regarding.resource.identity();
         let now = Timestamp::now();
         let suffix = format!(".{:016x}", self.hasher.hash_one((event, now.as_nanosecond())));
         let stem: String = regarding.name.chars().take(MAX_NAME_CHARACTERS - suffix.len()).collect();

@@ -17,6 +17,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use sts_plus_planner::plan::{Action, Batch, Kind, Object, Verb};
+use sts_plus_planner::set::SetRow;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::time::Instant;
 
@@ -90,6 +91,14 @@ pub enum Halt {
     Failed(ApiError),
 }
 
+impl Domain {
+    /// The domain of a set: its group, or else itself, by a name that no group can have.
+    pub fn of(set: &SetRow) -> Self {
+        let group = set.group.clone().unwrap_or_else(|| format!("uid/{}", set.uid).into());
+        Self { namespace: Arc::clone(&set.namespace), group }
+    }
+}
+
 impl Executor {
     /// An executor over a client, a view and a gate.
     pub fn new(api: Api, store: Arc<Store>, gate: Gate) -> Self {
@@ -147,6 +156,13 @@ impl Executor {
                 });
                 self.api.delete(place, &options).await
             }
+            Verb::Apply { body, manager, .. } => {
+                self.api.apply(place, manager, &named(guarded(body, action), &place)).await
+            }
+            Verb::ReplaceStatus { status, manager } => {
+                let body = guarded(&json!({ "status": status }), action);
+                self.api.replace(place.subresource("status"), manager, &named(body, &place)).await
+            }
             Verb::Merge { body, manager } => self.api.merge(place, manager, &guarded(body, action)).await,
             Verb::MergeStatus { body, manager } => {
                 self.api.merge(place.subresource("status"), manager, &guarded(body, action)).await
@@ -155,7 +171,7 @@ impl Executor {
     }
 }
 
-/// A merge patch insists on the UID and the version in its own metadata.
+/// A body insists on the UID and the version in its own metadata.
 fn guarded(body: &Value, action: &Action) -> Value {
     let mut body = body.clone();
     if let Some(fields) = body.as_object_mut() {
@@ -170,10 +186,26 @@ fn guarded(body: &Value, action: &Action) -> Value {
     body
 }
 
+/// A whole object says what it is.
+fn named(mut body: Value, place: &Place<'_>) -> Value {
+    let (api_version, kind) = place.resource.identity();
+    if let Some(fields) = body.as_object_mut() {
+        fields.insert("apiVersion".to_owned(), json!(api_version));
+        fields.insert("kind".to_owned(), json!(kind));
+        let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.insert("name".to_owned(), json!(place.name));
+            metadata.insert("namespace".to_owned(), json!(place.namespace));
+        }
+    }
+    body
+}
+
 fn place(object: &Object) -> Place<'_> {
     let resource = match object.kind {
         Kind::Pod => Resource::Pods,
         Kind::StatefulSet => Resource::StatefulSets,
+        Kind::PhasedRollout => Resource::PhasedRollouts,
     };
     Place::object(resource, &object.namespace, &object.name)
 }
@@ -258,7 +290,7 @@ impl Lane<'_> {
         let object = || action.object.clone();
         self.count(action, &answer);
         match answer {
-            Ok(_) if action.disrupts() => {
+            Ok(_) if action.is_deletion() => {
                 self.expectations.expect(object(), Expectation::Leaving { uid: uid() }, now);
                 Ok(())
             }
@@ -294,6 +326,8 @@ impl Lane<'_> {
     fn count(&self, action: &Action, answer: &Result<Value, ApiError>) {
         let verb = match action.verb {
             Verb::Delete => "delete",
+            Verb::Apply { .. } => "apply",
+            Verb::ReplaceStatus { .. } => "replace_status",
             Verb::Merge { .. } => "merge",
             Verb::MergeStatus { .. } => "merge_status",
         };

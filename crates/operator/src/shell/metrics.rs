@@ -2,7 +2,7 @@
 //!
 //! Our own series have the prefix `sts_plus_`. The four series of a group keep the names that existing
 //! dashboards and alerts of rollout-operator use, with a `namespace` label added. No label holds the name of
-//! an object, so the number of series grows with groups and not with pods.
+//! a pod or a set, so the number of series grows with groups and PhasedRollouts and not with pods.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -16,6 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use super::phased_metrics::PhasedMetrics;
 /// Upper bounds in seconds: from one API call on loopback to a pass that waits for a throttled server.
 const DURATION_BUCKETS: [f64; 14] =
     [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0];
@@ -42,6 +43,8 @@ pub struct Metrics {
     pub events_dropped: Counter,
     /// Sets by state, per group.
     pub sets: Family<StateLabels, Gauge>,
+    /// What is shown of PhasedRollouts.
+    pub phased: PhasedMetrics,
     group_reconciles: Family<GroupLabels, Counter>,
     group_failures: Family<GroupLabels, Counter>,
     group_duration: Family<GroupLabels, Histogram, fn() -> Histogram>,
@@ -111,8 +114,11 @@ impl Default for Metrics {
 impl Metrics {
     /// A fresh set of series; nothing is global.
     pub fn new() -> Self {
+        let mut registry = Registry::default();
+        let phased = PhasedMetrics::register(registry.sub_registry_with_prefix("sts_plus"));
         let mut metrics = Self {
             registry: Arc::default(),
+            phased,
             requests: Family::default(),
             undecodable: Family::default(),
             cached: Family::default(),
@@ -127,7 +133,6 @@ impl Metrics {
             group_duration: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),
             group_last_success: Family::default(),
         };
-        let mut registry = Registry::default();
         let own = registry.sub_registry_with_prefix("sts_plus");
         own.register("api_requests", "Requests to the API server", metrics.requests.clone());
         own.register("undecodable_objects", "Objects that could not be decoded", metrics.undecodable.clone());
@@ -188,6 +193,7 @@ impl Metrics {
 
     /// All series in the OpenMetrics text format.
     pub fn encode(&self) -> String {
+        self.phased.tick(Timestamp::now());
         let mut page = String::new();
         // Writing to a string does not fail; a partial page would still be a valid answer.
         text::encode(&mut page, &self.registry).ok();

@@ -9,5 +9,6 @@ pub mod executor;
 pub mod expectations;
 pub mod lease;
 pub mod metrics;
+pub mod phased_metrics;
 pub mod queue;
 pub mod serve;

@@ -248,6 +248,7 @@ impl<'w> Draft<'w> {
         if self.status.target.as_ref() != Some(&target) {
             self.forget_target();
             self.status.target = Some(target);
+            self.announce(Severity::Normal, "Managed", format!("{} is managed from now on", set.name));
         }
     }
 

@@ -39,10 +39,23 @@ const WITH_HELM: &[Named<fn(&Helm)>] = &[
     ("every_value_reaches_an_object", objects::every_value_reaches_an_object),
     ("names_stay_names", objects::names_stay_names),
     ("optional_objects_come_and_go", objects::optional_objects_come_and_go),
+    ("the_kinds_arrive_as_printed_and_stay", objects::the_kinds_arrive_as_printed_and_stay),
+    (
+        "prometheus_is_reachable_for_phased_rollouts_only",
+        objects::prometheus_is_reachable_for_phased_rollouts_only,
+    ),
     ("permissions_are_named_one_by_one", permissions::named_one_by_one),
     ("one_namespace_grants_what_all_grant", permissions::same_rules_in_both_modes),
     ("namespaced_mode_has_no_cluster_role", permissions::namespaced_mode_has_no_cluster_role),
     ("the_lease_is_ours_alone", permissions::the_lease_is_ours_alone),
+    (
+        "secrets_are_read_by_name_where_allowed_and_nowhere_else",
+        permissions::secrets_are_read_by_name_where_allowed_and_nowhere_else,
+    ),
+    (
+        "users_get_the_kind_with_the_rights_they_have",
+        permissions::users_get_the_kind_with_the_rights_they_have,
+    ),
     ("bad_values_are_refused", refusals::bad_values_are_refused),
 ];
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::helm::{DEFAULT, EVERYTHING, HOME, Helm, MODES, NAMESPACED, assert_fields};
+use crate::helm::{DEFAULT, EVERYTHING, HOME, Helm, MODES, NAMESPACED, assert_fields, root};
 
 pub(crate) fn lint_finds_nothing(helm: &Helm) {
     for mode in MODES {
@@ -98,19 +98,28 @@ pub(crate) fn selectors_match_the_pods(helm: &Helm) {
 }
 
 pub(crate) fn values_reach_the_command_line(helm: &Helm) {
-    let common = ["run", "--controllers=rollout-group"];
-    let usual = ["--leader-elect=true", "--log-format=json", "--server-port=8001"];
+    let usual = [
+        "run",
+        "--controllers=rollout-group,phased-rollout",
+        "--leader-elect=true",
+        "--log-format=json",
+        "--server-port=8001",
+    ];
     let cases: [(&[&str], Vec<&str>); 3] = [
-        (DEFAULT, [&common[..], &usual].concat()),
-        (NAMESPACED, [&common[..], &usual, &["--namespace=blue", "--namespace=green"]].concat()),
+        (DEFAULT, usual.to_vec()),
+        (NAMESPACED, [&usual[..], &["--namespace=blue", "--namespace=green"]].concat()),
         (
             EVERYTHING,
-            [
-                &common[..],
-                &["--leader-elect=false", "--log-format=text", "--server-port=9001"],
-                &["--namespace=red"],
-            ]
-            .concat(),
+            vec![
+                "run",
+                "--controllers=phased-rollout",
+                "--leader-elect=false",
+                "--log-format=text",
+                "--server-port=9001",
+                "--namespace=red",
+                "--allow-loopback",
+                "--allow-link-local",
+            ],
         ),
     ];
     for (mode, args) in cases {
@@ -181,17 +190,64 @@ pub(crate) fn every_value_reaches_an_object(helm: &Helm) {
             ("/spec/egress/0/ports/0", r#"{"port": 53, "protocol": "UDP"}"#),
             ("/spec/egress/1/ports", r#"[{"port": 7443, "protocol": "TCP"}]"#),
             ("/spec/egress/1/to", r#"[{"ipBlock": {"cidr": "10.0.0.1/32"}}]"#),
+            ("/spec/egress/2/ports", r#"[{"port": 9091, "protocol": "TCP"}]"#),
+            (
+                "/spec/egress/2/to/0/namespaceSelector",
+                r#"{"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}"#,
+            ),
         ],
     );
 }
 
+pub(crate) fn prometheus_is_reachable_for_phased_rollouts_only(helm: &Helm) {
+    let api_server = json!([{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}]);
+    let prometheus = [80, 443, 9090].map(|port| json!({"port": port, "protocol": "TCP"}));
+    for (controllers, expected) in [
+        ("{rollout-group}", vec![json!({"ports": api_server})]),
+        ("{phased-rollout}", vec![json!({"ports": api_server}), json!({"ports": prometheus})]),
+    ] {
+        let controllers = format!("controllers={controllers}");
+        let objects = helm.render(&["--set", "networkPolicy.enabled=true", "--set", &controllers]);
+        let egress = objects.only("NetworkPolicy")["spec"]["egress"].as_array().unwrap();
+        assert_eq!(egress[1..], expected, "{controllers}");
+    }
+}
+
+/// `fromYaml` and back makes 1 of 1.0.
+fn with_short_numbers(value: Value) -> Value {
+    match value {
+        Value::Array(items) => items.into_iter().map(with_short_numbers).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (name, with_short_numbers(value))).collect()
+        }
+        Value::Number(number) => json!(number.as_f64()),
+        other => other,
+    }
+}
+
+/// The file itself is what `sts-plus crds` prints, which the tests of the binary show.
+pub(crate) fn the_kinds_arrive_as_printed_and_stay(helm: &Helm) {
+    let objects = helm.render(DEFAULT);
+    let labels = &objects.only("Deployment")["metadata"]["labels"];
+    let file = std::fs::read_to_string(root().join("charts/sts-plus/files/crds.yaml")).unwrap();
+    let mut printed: Vec<Value> = serde_saphyr::from_multiple(&file).unwrap();
+    assert!(!printed.is_empty());
+    for kind in &mut printed {
+        kind["metadata"]["annotations"] = json!({"helm.sh/resource-policy": "keep"});
+        kind["metadata"]["labels"] = labels.clone();
+    }
+    let installed: Vec<_> = objects.of_kind("CustomResourceDefinition").into_iter().cloned().collect();
+    assert_eq!(with_short_numbers(Value::Array(installed)), with_short_numbers(Value::Array(printed)));
+}
+
 pub(crate) fn optional_objects_come_and_go(helm: &Helm) {
     /// A value, and the kinds that are there with it and not without it.
-    const SWITCHES: [(&str, &[&str]); 5] = [
+    const SWITCHES: [(&str, &[&str]); 6] = [
         ("podDisruptionBudget.enabled", &["PodDisruptionBudget"]),
         ("serviceMonitor.enabled", &["ServiceMonitor"]),
         ("networkPolicy.enabled", &["NetworkPolicy"]),
         ("serviceAccount.create", &["ServiceAccount"]),
+        ("crds.install", &["CustomResourceDefinition"]),
         ("rbac.create", &["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]),
     ];
     for (switch, kinds) in SWITCHES {
@@ -200,7 +256,7 @@ pub(crate) fn optional_objects_come_and_go(helm: &Helm) {
             for kind in kinds {
                 assert_eq!(!objects.of_kind(kind).is_empty(), on, "{kind} with {switch}={on}");
             }
-            let cluster_wide = ["ClusterRole", "ClusterRoleBinding"];
+            let cluster_wide = ["ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"];
             for object in
                 objects.iter().filter(|object| cluster_wide.iter().all(|kind| object["kind"] != *kind))
             {
@@ -222,8 +278,7 @@ pub(crate) fn names_stay_names(helm: &Helm) {
         "/spec/template/spec/serviceAccountName",
         "/spec/template/spec/priorityClassName",
     ];
-    let overrides =
-        "nameOverride=007,fullnameOverride=0x1,namespaces={1e3},serviceAccount.name=12,priorityClassName=5";
+    let overrides = "nameOverride=007,fullnameOverride=0x1,namespaces={1e3},secrets.namespaces={0},serviceAccount.name=12,priorityClassName=5";
     let objects = helm.render(&["--set-string", overrides, "--namespace", "10"]);
     for object in objects.iter() {
         let labels = object["metadata"]["labels"].as_object().unwrap();

@@ -6,20 +6,35 @@ use serde_json::{Value, json};
 
 use crate::helm::{DEFAULT, EVERYTHING, HOME, Helm, MODES, NAMESPACED, Objects};
 
-/// All that may ever be granted. Secrets, for one, are not there.
-const RESOURCES: [(&str, &str); 5] = [
+/// All that may ever be granted. Secrets have a test of their own.
+const RESOURCES: [(&str, &str); 8] = [
     ("", "events"),
     ("", "pods"),
+    ("", "secrets"),
     ("apps", "statefulsets"),
     ("apps", "statefulsets/status"),
     ("coordination.k8s.io", "leases"),
+    ("sts.plus", "phasedrollouts"),
+    ("sts.plus", "phasedrollouts/status"),
 ];
 
 /// No wildcard, and none of the verbs that let an account widen its own rights.
 const VERBS: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
 
+/// The roles of sts-plus itself.
 fn roles(objects: &Objects) -> Vec<&Value> {
-    ["ClusterRole", "Role"].iter().flat_map(|kind| objects.of_kind(kind)).collect()
+    let all = ["ClusterRole", "Role"].into_iter().flat_map(|kind| objects.of_kind(kind));
+    all.filter(|role| aggregates_to(role).is_none()).collect()
+}
+
+/// Which of the cluster's own roles a role adds to; those are for users, and bound to nobody by us.
+fn aggregates_to(role: &Value) -> Option<&str> {
+    let mut labels = role["metadata"]["labels"].as_object().unwrap().keys();
+    labels.find_map(|label| label.strip_prefix("rbac.authorization.k8s.io/aggregate-to-"))
+}
+
+fn cluster_roles(objects: &Objects) -> Vec<&Value> {
+    roles(objects).into_iter().filter(|role| role["kind"] == "ClusterRole").collect()
 }
 
 fn strings(value: &Value) -> Vec<&str> {
@@ -47,12 +62,13 @@ pub(crate) fn named_one_by_one(helm: &Helm) {
 
 pub(crate) fn same_rules_in_both_modes(helm: &Helm) {
     let (all, some) = (helm.render(DEFAULT), helm.render(NAMESPACED));
-    let in_all = &all.only("ClusterRole")["rules"];
+    let in_all = cluster_roles(&all);
+    assert_eq!(in_all.len(), 1);
     let working: Vec<_> =
         some.of_kind("Role").into_iter().filter(|role| role["metadata"]["namespace"] != HOME).collect();
     assert_eq!(working.len(), 2);
     for role in working {
-        assert_eq!(&role["rules"], in_all);
+        assert_eq!(role["rules"], in_all[0]["rules"]);
     }
 }
 
@@ -64,7 +80,7 @@ fn namespaces<'a>(objects: &'a Objects, kind: &str) -> BTreeSet<&'a str> {
 pub(crate) fn namespaced_mode_has_no_cluster_role(helm: &Helm) {
     for (mode, expected) in [(NAMESPACED, vec!["blue", "green", HOME]), (EVERYTHING, vec!["red"])] {
         let objects = helm.render(mode);
-        assert!(objects.of_kind("ClusterRole").is_empty());
+        assert!(cluster_roles(&objects).is_empty());
         assert!(objects.of_kind("ClusterRoleBinding").is_empty());
         for kind in ["Role", "RoleBinding"] {
             assert_eq!(namespaces(&objects, kind), expected.iter().copied().collect(), "{kind}");
@@ -101,4 +117,45 @@ pub(crate) fn the_lease_is_ours_alone(helm: &Helm) {
         }
         assert!(bound.is_empty(), "bindings to roles that are not there: {bound:?}");
     }
+}
+
+pub(crate) fn secrets_are_read_by_name_where_allowed_and_nowhere_else(helm: &Helm) {
+    let rule = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]);
+    for (mode, args, expected) in [
+        (DEFAULT, &[][..], vec![]),
+        (DEFAULT, &["--set", "secrets.namespaces={shop,logs}"], vec!["shop", "logs"]),
+        (NAMESPACED, &["--set", "secrets.namespaces={green}"], vec!["green"]),
+        (EVERYTHING, &[], vec!["red"]),
+    ] {
+        let objects = helm.render(&[mode, args].concat());
+        let mut allowed = Vec::new();
+        for role in roles(&objects) {
+            if role["rules"].to_string().contains("secrets") {
+                assert_eq!(role["rules"], rule);
+                allowed.push(role["metadata"]["namespace"].as_str().unwrap());
+            }
+        }
+        assert_eq!(allowed, expected, "{mode:?} {args:?}");
+    }
+}
+
+pub(crate) fn users_get_the_kind_with_the_rights_they_have(helm: &Helm) {
+    let objects = helm.render(NAMESPACED);
+    let granted: Vec<_> = objects
+        .of_kind("ClusterRole")
+        .into_iter()
+        .map(|role| (aggregates_to(role).unwrap(), strings(&role["rules"][0]["verbs"]), &role["rules"]))
+        .collect();
+    let expected = [
+        ("edit", vec!["create", "delete", "deletecollection", "patch", "update"]),
+        ("view", vec!["get", "list", "watch"]),
+    ];
+    assert_eq!(granted.iter().map(|(role, verbs, _)| (*role, verbs.clone())).collect::<Vec<_>>(), expected);
+    for (_, _, rules) in granted {
+        assert_eq!(rules.as_array().unwrap().len(), 1);
+        assert_eq!(rules[0]["apiGroups"], json!(["sts.plus"]));
+        assert_eq!(rules[0]["resources"], json!(["phasedrollouts"]));
+    }
+    let without = helm.render(&["--set", "rbac.aggregate=false"]);
+    assert_eq!(without.of_kind("ClusterRole").len(), 1);
 }

@@ -3,7 +3,7 @@
 use crate::helm::Helm;
 
 /// Arguments, and words that the message must hold.
-const BAD: [(&[&str], &[&str]); 14] = [
+const BAD: [(&[&str], &[&str]); 17] = [
     (&["--set", "replica=3"], &["replica", "additional properties"]),
     (&["--set", "image.tags=v1"], &["image", "tags", "additional properties"]),
     (&["--set", "replicas=-1"], &["replicas", "minimum", "0"]),
@@ -14,6 +14,9 @@ const BAD: [(&[&str], &[&str]); 14] = [
     (&["--set", "namespaces={blue,blue}"], &["namespaces", "equal"]),
     (&["--set", "controllers={rollout-grup}"], &["controllers/0", "rollout-group"]),
     (&["--set", "controllers=null"], &["controllers"]),
+    (&["--set", "secrets.namespaces={*}"], &["secrets/namespaces/0", "pattern"]),
+    (&["--set", "allowLoopback=127.0.0.1"], &["allowLoopback", "boolean"]),
+    (&["--set-json", "networkPolicy.prometheusPorts=[]"], &["networkPolicy/prometheusPorts", "minItems"]),
     (&["--set", "logFormat=xml"], &["logFormat", "json", "text"]),
     (&["--set", "serverPort=80"], &["serverPort", "minimum"]),
     (&["--set", r"podLabels.app\.kubernetes\.io/name=x"], &["podLabels", "app.kubernetes.io~1name"]),

@@ -89,9 +89,8 @@ pub(crate) fn schema_and_values_name_the_same_keys() {
 
 /// So that a test of all values is one, also for the next value.
 pub(crate) fn everything_on_changes_every_value() {
-    /// On by default, and off would take away what other values need to be seen; or with one choice only.
-    const SAME: [&str; 4] =
-        ["/controllers", "/podDisruptionBudget/enabled", "/rbac/create", "/serviceAccount/create"];
+    /// On by default, and off would take away what other values need to be seen.
+    const SAME: [&str; 3] = ["/podDisruptionBudget/enabled", "/rbac/create", "/serviceAccount/create"];
     let everything = yaml("tests/policy/tests/chart/everything.yaml");
     let mut defaults = BTreeMap::new();
     leaves("", &values(), &mut defaults);

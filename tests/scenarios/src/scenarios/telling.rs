@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::controllers::rollout_group::world;
-use sts_plus_operator::shell::api::Api;
+use sts_plus_operator::shell::api::{Api, Resource};
 use sts_plus_operator::shell::cache::{Cache, Scope};
 use sts_plus_operator::shell::events;
 use sts_plus_operator::shell::executor::Domain;
@@ -137,7 +137,13 @@ pub(super) async fn reports(scene: &Scene) -> Vec<Report> {
     let (recorder, _unsent) = events::channel(api.clone(), String::new());
     let scope = Scope::Namespaces(vec![scene.namespace.clone()]);
     let mut tasks = JoinSet::new();
-    let cache = Cache::start(&api, &scope, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
+    let cache = Cache::start(
+        &api,
+        (&[Resource::StatefulSets, Resource::Pods], &scope),
+        &recorder,
+        &(Arc::new(|_| {}) as _),
+        &mut tasks,
+    );
     cache.completed(Cache::first_round()).await;
     let domain = Domain { namespace: scene.namespace.as_str().into(), group: GROUP.into() };
     plan(&world(cache.store(), &domain, BTreeMap::new()), Timestamp::now()).reports

@@ -31,6 +31,9 @@ const LIST_IDLE_LIMIT: Duration = Duration::from_secs(30);
 /// From this failure on in a row, what is the matter is logged as an error: the first ones may be a restart.
 const LOUD_AFTER_FAILURES: u32 = 3;
 
+/// How long after its definition a kind is seen at the latest: four requests a minute where nobody uses it.
+const UNDEFINED_RETRY: Duration = Duration::from_secs(15);
+
 /// One resource in one scope.
 pub(super) struct Source {
     number: usize,
@@ -86,6 +89,7 @@ impl Source {
             match followed {
                 Ok(()) => self.failures = 0,
                 Err(ApiError::Gone(_)) if self.version.is_some() => self.version = None,
+                Err(ApiError::NotFound(_)) if self.resource.is_custom() => self.undefined(&mut wanted).await,
                 // The feature for streamed lists is off, or the server is too old to know it.
                 Err(ApiError::Refused { code: 400 | 422, .. }) if self.streams && self.version.is_none() => {
                     tracing::info!(resource = %self.resource, "the server does not stream lists: paging instead");
@@ -271,6 +275,25 @@ impl Source {
         self.recorder.warn(regarding, "Undecodable", &message);
     }
 
+    /// The server does not know the kind: there are no objects of it, and whoever does not use it is not kept waiting.
+    async fn undefined(&mut self, wanted: &mut watch::Receiver<u64>) {
+        let round = *self.cache.wanted.borrow();
+        if self.failures == 0 {
+            tracing::warn!(
+                resource = %self.resource,
+                "the cluster does not know this kind: apply its definition with `sts-plus crds | kubectl apply -f -`"
+            );
+        }
+        self.failures = self.failures.saturating_add(1);
+        self.listed(round, String::new(), &HashSet::new());
+        self.version = None;
+        self.completed = 0;
+        tokio::select! {
+            () = tokio::time::sleep(UNDEFINED_RETRY) => {}
+            () = changed(wanted) => {}
+        }
+    }
+
     async fn wait_after(&mut self, error: &ApiError) {
         self.failures = self.failures.saturating_add(1);
         let delay = match error {
@@ -327,3 +350,7 @@ mod tests;
 #[cfg(test)]
 #[path = "outage_tests.rs"]
 mod outage_tests;
+
+#[cfg(test)]
+#[path = "undefined_tests.rs"]
+mod undefined_tests;

@@ -109,7 +109,13 @@ impl Followed {
         let (recorder, _sender) = events::channel(api.clone(), "test".to_owned());
         let listener: Listener = Arc::new(|_| {});
         let mut tasks = JoinSet::new();
-        let cache = Cache::start(&api, &Scope::Cluster, &recorder, &listener, &mut tasks);
+        let cache = Cache::start(
+            &api,
+            (&[Resource::StatefulSets, Resource::Pods], &Scope::Cluster),
+            &recorder,
+            &listener,
+            &mut tasks,
+        );
         Self { cache, metrics, _tasks: tasks }
     }
 

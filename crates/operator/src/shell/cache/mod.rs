@@ -6,6 +6,7 @@
 
 mod intern;
 mod list_watch;
+mod rollouts;
 mod store;
 mod wire;
 
@@ -20,9 +21,6 @@ pub use store::{Seen, Store, Touched, is_older};
 use super::api::{Api, Resource};
 use super::events::Recorder;
 use list_watch::Source;
-
-/// The resources that are cached.
-const CACHED: [Resource; 2] = [Resource::StatefulSets, Resource::Pods];
 
 /// Which namespaces are looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,14 +48,14 @@ struct Progress {
     trouble: BTreeMap<usize, String>,
 }
 
-/// Called for every set that something has happened to.
+/// Called for everything that a controller may have to look at.
 pub type Listener = Arc<dyn Fn(Touched) + Send + Sync>;
 
 impl Cache {
-    /// Starts following everything in the scope; the tasks live in `tasks`.
+    /// Starts following these resources in the scope; the tasks live in `tasks`.
     pub fn start(
         api: &Api,
-        scope: &Scope,
+        (resources, scope): (&[Resource], &Scope),
         recorder: &Recorder,
         listener: &Listener,
         tasks: &mut JoinSet<()>,
@@ -70,7 +68,7 @@ impl Cache {
             Scope::Namespaces(names) => names.iter().cloned().map(Some).collect(),
         };
         let places =
-            CACHED.into_iter().flat_map(|resource| namespaces.iter().map(move |name| (resource, name)));
+            resources.iter().flat_map(|resource| namespaces.iter().map(move |name| (*resource, name)));
         let places: Vec<_> = places.collect();
         cache.progress.send_modify(|progress| {
             progress.completed = (0..places.len()).map(|source| (source, 0)).collect();

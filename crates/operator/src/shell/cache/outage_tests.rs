@@ -1,5 +1,6 @@
 //! Following against an API server of a few lines: which requests are made, and when a round is complete.
 
+use crate::shell::api::Resource;
 use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
@@ -61,7 +62,13 @@ async fn a_round_asked_for_during_an_outage_is_listed_after_it() {
     let api = Api::new(server.client(), Metrics::new());
     let (recorder, _unsent) = events::channel(api.clone(), String::new());
     let mut tasks = JoinSet::new();
-    let cache = Cache::start(&api, &Scope::Cluster, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
+    let cache = Cache::start(
+        &api,
+        (&[Resource::StatefulSets, Resource::Pods], &Scope::Cluster),
+        &recorder,
+        &(Arc::new(|_| {}) as _),
+        &mut tasks,
+    );
     cache.completed(Cache::first_round()).await;
 
     *server.down.lock().unwrap() = true;

@@ -4,24 +4,46 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sts_plus_planner::health::Member;
+use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::plan::{Kind, Object};
 use sts_plus_planner::pod::PodRow;
 use sts_plus_planner::rollout_group::Overlap;
 use sts_plus_planner::set::SetRow;
 
 use super::intern::Interner;
+use super::rollouts::Rollouts;
 use super::wire::{self, Undecodable};
 use crate::shell::api::Resource;
 
-/// A set that something has happened to: to the set itself or to one of its pods.
+/// Something that a controller may have to look at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Touched {
-    /// The set's namespace.
-    pub namespace: Arc<str>,
-    /// The set's name.
-    pub set: Arc<str>,
-    /// The group that the set is, or was, in.
-    pub group: Option<Arc<str>>,
+pub enum Touched {
+    /// A set: the set itself or one of its pods has changed.
+    Set {
+        /// The set's namespace.
+        namespace: Arc<str>,
+        /// The set's name.
+        set: Arc<str>,
+        /// The group that the set is, or was, in.
+        group: Option<Arc<str>>,
+    },
+    /// A PhasedRollout: itself, its set, or another one with the same target has changed.
+    Rollout {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
+}
+
+impl Touched {
+    fn set(row: &SetRow) -> Self {
+        Self::Set {
+            namespace: Arc::clone(&row.namespace),
+            set: Arc::clone(&row.name),
+            group: row.group.clone(),
+        }
+    }
 }
 
 /// An object's namespace and name.
@@ -38,6 +60,7 @@ struct Rows {
     groups: HashMap<Arc<str>, Groups>,
     pods: HashMap<Name, Arc<PodRow>>,
     pods_of: HashMap<Arc<str>, Vec<Arc<PodRow>>>,
+    rollouts: Rollouts,
 }
 
 /// All rows of the process.
@@ -91,6 +114,29 @@ impl Store {
             .collect()
     }
 
+    /// One set with its pods.
+    pub fn member(&self, namespace: &Arc<str>, name: &str) -> Option<Member> {
+        let rows = self.rows();
+        let set = rows.sets.get(&(Arc::clone(namespace), Arc::from(name)))?;
+        let pods = rows.pods_of.get(&set.uid).into_iter().flatten().cloned();
+        Some(Member::new(Arc::clone(set), pods))
+    }
+
+    /// One PhasedRollout.
+    pub fn rollout(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<Arc<RolloutRow>> {
+        self.rows().rollouts.get(&(Arc::clone(namespace), Arc::clone(name))).cloned()
+    }
+
+    /// The PhasedRollouts that name, or manage, one of the sets that this one does; without itself.
+    pub fn rivals(&self, rollout: &RolloutRow) -> Vec<Arc<RolloutRow>> {
+        self.rows().rollouts.rivals(rollout)
+    }
+
+    /// All PhasedRollouts, by namespace and name.
+    pub fn rollouts(&self) -> Vec<Arc<RolloutRow>> {
+        self.rows().rollouts.all()
+    }
+
     /// One set.
     pub fn set(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<Arc<SetRow>> {
         self.rows().sets.get(&(Arc::clone(namespace), Arc::clone(name))).cloned()
@@ -129,6 +175,11 @@ impl Store {
                 resource_version: set.resource_version.clone(),
                 terminating: set.deleting,
             }),
+            Kind::PhasedRollout => rows.rollouts.get(&name).map(|rollout| Seen {
+                uid: (*rollout.uid).into(),
+                resource_version: rollout.resource_version.clone(),
+                terminating: rollout.deleting,
+            }),
         }
     }
 
@@ -136,6 +187,7 @@ impl Store {
     pub fn count(&self, resource: Resource) -> usize {
         match resource {
             Resource::StatefulSets => self.rows().sets.len(),
+            Resource::PhasedRollouts => self.rows().rollouts.len(),
             _ => self.rows().pods.len(),
         }
     }
@@ -143,10 +195,13 @@ impl Store {
     /// Takes in an object that exists.
     pub(in crate::shell) fn upsert(&self, resource: Resource, json: &str) -> Applied {
         let mut rows = self.rows();
-        match resource {
+        let mut applied = match resource {
             Resource::StatefulSets => rows.upsert_set(json),
+            Resource::PhasedRollouts => rows.upsert_rollout(json),
             _ => rows.upsert_pod(json),
-        }
+        };
+        rows.spread(&mut applied.touched);
+        applied
     }
 
     /// Takes in an object that is gone.
@@ -154,9 +209,11 @@ impl Store {
         let mut rows = self.rows();
         let (name, version) = match resource {
             Resource::StatefulSets => named(wire::set(json, &mut rows.interner)),
+            Resource::PhasedRollouts => named(wire::rollout(json, &mut rows.interner)),
             _ => named(wire::pod(json, &mut rows.interner)),
         };
-        let touched = rows.remove(resource, &name);
+        let mut touched = rows.remove(resource, &name);
+        rows.spread(&mut touched);
         Applied { name: Some(name), version, touched, undecodable: None }
     }
 
@@ -171,9 +228,14 @@ impl Store {
         let in_scope = |name: &Name| scope.is_none_or(|scope| *name.0 == *scope) && !listed.contains(name);
         let gone: Vec<_> = match resource {
             Resource::StatefulSets => rows.sets.keys().filter(|name| in_scope(name)).cloned().collect(),
+            Resource::PhasedRollouts => {
+                rows.rollouts.names().filter(|name| in_scope(name)).cloned().collect()
+            }
             _ => rows.pods.keys().filter(|name| in_scope(name)).cloned().collect(),
         };
-        gone.iter().flat_map(|name| rows.remove(resource, name)).collect()
+        let mut touched = gone.iter().flat_map(|name| rows.remove(resource, name)).collect();
+        rows.spread(&mut touched);
+        touched
     }
 }
 
@@ -224,11 +286,7 @@ impl Rows {
                 let groups = self.groups.entry(Arc::clone(&row.namespace)).or_default();
                 groups.entry(Arc::clone(group)).or_default().insert(Arc::clone(&row.name));
             }
-            let now = Touched {
-                namespace: Arc::clone(&row.namespace),
-                set: Arc::clone(&row.name),
-                group: row.group.clone(),
-            };
+            let now = Touched::set(&row);
             if !touched.contains(&now) {
                 touched.push(now);
             }
@@ -236,6 +294,31 @@ impl Rows {
             self.sets.insert(name.clone(), row);
         }
         Applied { name: Some(name), version, touched, undecodable }
+    }
+
+    fn upsert_rollout(&mut self, json: &str) -> Applied {
+        match wire::rollout(json, &mut self.interner) {
+            Ok(wire::Decoded { namespace, name, resource_version, row }) => {
+                let touched = row.map(|row| self.rollouts.upsert(row)).unwrap_or_default();
+                let version = Some(resource_version);
+                Applied { name: Some((namespace, name)), version, touched, undecodable: None }
+            }
+            Err(undecodable) => {
+                let name = (Arc::clone(&undecodable.namespace), Arc::clone(&undecodable.name));
+                Applied { name: Some(name), undecodable: Some(undecodable), ..Applied::default() }
+            }
+        }
+    }
+
+    /// What happens to a set also concerns the rollouts that name it.
+    fn spread(&self, touched: &mut Vec<Touched>) {
+        let mut concerned = Vec::new();
+        for touched in touched.iter() {
+            if let Touched::Set { namespace, set, .. } = touched {
+                concerned.extend(self.rollouts.about(namespace, set));
+            }
+        }
+        touched.extend(concerned);
     }
 
     fn upsert_pod(&mut self, json: &str) -> Applied {
@@ -270,6 +353,7 @@ impl Rows {
     fn remove(&mut self, resource: Resource, name: &Name) -> Vec<Touched> {
         match resource {
             Resource::StatefulSets => self.remove_set(name).into_iter().collect(),
+            Resource::PhasedRollouts => self.rollouts.remove(name),
             _ => self.remove_pod(name).into_iter().collect(),
         }
     }
@@ -280,11 +364,7 @@ impl Rows {
         if let Some(group) = &row.group {
             self.leave_group(&row, group);
         }
-        Some(Touched {
-            namespace: Arc::clone(&row.namespace),
-            set: Arc::clone(&row.name),
-            group: row.group.clone(),
-        })
+        Some(Touched::set(&row))
     }
 
     fn leave_group(&mut self, row: &SetRow, group: &Arc<str>) {
@@ -312,12 +392,7 @@ impl Rows {
 
     fn owner(&self, uid: &Arc<str>) -> Option<Touched> {
         let name = self.set_names.get(uid)?;
-        let set = self.sets.get(name)?;
-        Some(Touched {
-            namespace: Arc::clone(&set.namespace),
-            set: Arc::clone(&set.name),
-            group: set.group.clone(),
-        })
+        self.sets.get(name).map(|set| Touched::set(set))
     }
 }
 

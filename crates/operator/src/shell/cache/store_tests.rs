@@ -33,7 +33,7 @@ fn pod_json(set: &str, ordinal: u32, version: u32) -> Value {
 }
 
 fn touched(set: &str, group: Option<&str>) -> Touched {
-    Touched { namespace: "ns".into(), set: set.into(), group: group.map(Into::into) }
+    Touched::Set { namespace: "ns".into(), set: set.into(), group: group.map(Into::into) }
 }
 
 fn members(store: &Store, group: &str) -> Vec<(String, usize)> {

@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sts_plus_api::keys;
+use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::pod::{Phase, PodRow, Waiting};
 use sts_plus_planner::selector::{Labels, Requirement, Selector, Test};
 use sts_plus_planner::set::{SetRow, Steering, Strategy};
@@ -268,6 +269,27 @@ struct SetStatus<'a> {
     update_revision: Cow<'a, str>,
 }
 
+#[derive(Deserialize)]
+struct Rollout<'a> {
+    #[serde(borrow)]
+    metadata: RolloutMeta<'a>,
+    #[serde(borrow, default)]
+    spec: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    status: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RolloutMeta<'a> {
+    #[serde(borrow, flatten)]
+    meta: Meta<'a>,
+    #[serde(default)]
+    creation_timestamp: Option<Timestamp>,
+    #[serde(default)]
+    finalizers: Vec<String>,
+}
+
 /// An object's name and version, and its row if it is one we keep.
 #[derive(Debug)]
 pub(super) struct Decoded<R> {
@@ -393,6 +415,32 @@ pub(super) fn set(json: &str, interner: &mut Interner) -> Result<Decoded<SetRow>
         counted: [status.ready_replicas, status.updated_replicas] == [replicas; 2],
     };
     Ok(Decoded { namespace, name, resource_version: metadata.resource_version.into(), row: Some(row) })
+}
+
+/// Reads a PhasedRollout. A spec that cannot be read is told on the object; a status that cannot is made anew.
+pub(super) fn rollout(json: &str, interner: &mut Interner) -> Result<Decoded<RolloutRow>, Undecodable> {
+    let rollout: Rollout<'_> = serde_json::from_str(json).map_err(|error| undecodable(json, &error))?;
+    let RolloutMeta { meta, creation_timestamp, finalizers } = rollout.metadata;
+    let namespace = interner.text(&meta.namespace);
+    let name: Arc<str> = meta.name.as_ref().into();
+    let approve = meta.annotations.as_ref().and_then(|annotations| annotations.get(keys::APPROVE));
+    let row = RolloutRow {
+        namespace: Arc::clone(&namespace),
+        name: Arc::clone(&name),
+        uid: meta.uid.as_ref().into(),
+        resource_version: meta.resource_version.as_ref().into(),
+        generation: meta.generation,
+        created: creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
+        deleting: meta.deletion_timestamp.is_some(),
+        finalizers,
+        approve: approve.map(|approve| approve.as_ref().into()),
+        spec: match rollout.spec {
+            Some(spec) => serde_json::from_str(spec.get()).map_err(|error| error.to_string()),
+            None => Err("there is none".to_owned()),
+        },
+        status: rollout.status.and_then(|status| serde_json::from_str(status.get()).ok()).unwrap_or_default(),
+    };
+    Ok(Decoded { namespace, name, resource_version: meta.resource_version.into(), row: Some(row) })
 }
 
 fn selector(selector: LabelSelector<'_>) -> Selector {

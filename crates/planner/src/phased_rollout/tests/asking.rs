@@ -37,7 +37,7 @@ fn table() -> Vec<Row> {
     let ok = "waits for the checks: check passed 1 of 3 times";
     vec![
         ("data", data(), Verdict::Pass, ok, period),
-        ("empty", empty(), Verdict::Fail, "check has failed 1 times in a row: no data", period),
+        ("empty", empty(), Verdict::Fail, "check has failed once: no data", period),
         ("NaN", series(&[f64::NAN]), Verdict::Pass, ok, period),
         ("scalar", answer(Data::Scalar(0.0)), Verdict::Pass, ok, period),
         ("string", answer(Data::Text("hello".to_owned())), Verdict::Pass, ok, period),

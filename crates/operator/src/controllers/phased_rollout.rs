@@ -1,0 +1,350 @@
+//! The phased-rollout controller: one key per PhasedRollout, one pass per change, queries beside the queue.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sts_plus_api::keys;
+use sts_plus_planner::phased_rollout::gate::{Outcome as QueryOutcome, Question, Step};
+use sts_plus_planner::phased_rollout::judge::judge;
+use sts_plus_planner::phased_rollout::placeholders::Subject;
+use sts_plus_planner::phased_rollout::policy::{Policy, Warning};
+use sts_plus_planner::phased_rollout::row::RolloutRow;
+use sts_plus_planner::phased_rollout::{Plan, World, plan, whole_milliseconds};
+use sts_plus_planner::reason::Severity;
+
+use super::probes::Probes;
+use super::unobserved::Unobserved;
+use super::{monotonic, regarding};
+use crate::outbound::{self, Prometheus, promql};
+use crate::shell::api::{Api, ApiError, Place, Resource};
+use crate::shell::cache::{Cache, Store, Touched};
+use crate::shell::events::{Recorder, Regarding};
+use crate::shell::executor::{Domain, Executor, Halt};
+use crate::shell::metrics::{ControllerLabel, Metrics};
+use crate::shell::phased_metrics::RolloutLabels;
+use crate::shell::queue::{Outcome, Queue};
+
+/// The controller's name in flags and metrics.
+pub const NAME: &str = "phased-rollout";
+
+/// A PhasedRollout by namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    namespace: Arc<str>,
+    name: Arc<str>,
+}
+
+/// Rolls sets, gate by gate.
+#[derive(Debug)]
+pub struct PhasedRollouts {
+    queue: Arc<Queue<Key>>,
+    cache: Cache,
+    executor: Arc<Executor>,
+    prometheus: Prometheus,
+    api: Api,
+    recorder: Recorder,
+    metrics: Metrics,
+    probes: Probes<Key>,
+    unobserved: Unobserved,
+    syntax: Mutex<HashMap<Arc<str>, Syntax>>,
+}
+
+/// What the built-in parser said of the queries of one generation.
+#[derive(Debug)]
+struct Syntax {
+    generation: i64,
+    warnings: Vec<Warning>,
+}
+
+/// The queue's listener: which key something touched belongs to.
+pub fn key_of(touched: &Touched) -> Option<Key> {
+    let Touched::Rollout { namespace, name } = touched else { return None };
+    Some(Key { namespace: Arc::clone(namespace), name: Arc::clone(name) })
+}
+
+impl PhasedRollouts {
+    /// A controller that takes its keys from `queue`.
+    pub fn new(
+        queue: Arc<Queue<Key>>,
+        cache: Cache,
+        executor: Arc<Executor>,
+        (api, prometheus): (Api, Prometheus),
+        recorder: Recorder,
+        metrics: Metrics,
+    ) -> Self {
+        let (probes, unobserved, syntax) = (Probes::default(), Unobserved::default(), Mutex::default());
+        Self { queue, cache, executor, prometheus, api, recorder, metrics, probes, unobserved, syntax }
+    }
+
+    /// Asks for a pass over everything.
+    pub fn enqueue_all(&self) {
+        for rollout in self.cache.store().rollouts() {
+            self.queue
+                .add(Key { namespace: Arc::clone(&rollout.namespace), name: Arc::clone(&rollout.name) });
+        }
+    }
+
+    /// Works until the queue is closed.
+    pub async fn work(&self) {
+        let depth = self.metrics.queue_depth.get_or_create(&ControllerLabel { controller: NAME }).clone();
+        while let Some(key) = self.queue.next().await {
+            depth.set(i64::try_from(self.queue.depth()).unwrap_or(i64::MAX));
+            let outcome = match self.pass(&key).await {
+                Ok(Some(wake_at)) => Outcome::WakeAt(monotonic(wake_at)),
+                Ok(None) => Outcome::Settled,
+                Err(halt) => self.halted(&key, halt),
+            };
+            self.queue.done(&key, outcome);
+        }
+    }
+
+    /// One pass: world, plan, writes, telling, queries. Returns when to look again although nothing has changed.
+    async fn pass(&self, key: &Key) -> Result<Option<Timestamp>, Halt> {
+        let Some(rollout) = self.row(key) else {
+            self.forget(key);
+            return Ok(None);
+        };
+        let mut lane = self.executor.enter(&self.domain(&rollout)).await?;
+        let now = Timestamp::now();
+        let Some(world) = self.world(key, now) else { return Ok(None) };
+        let mut planned = plan(&world, now);
+        let mut world = world;
+        if planned.asks_for_manager {
+            world.partition_manager = Some(self.partition_manager(&world).await);
+            planned = plan(&world, now);
+        }
+        lane.perform(&planned.batches).await?;
+        drop(lane);
+        self.probes.counted(key, &world.outcomes);
+        self.show(key, &world, &planned);
+        self.tell(&world, &planned);
+        for question in planned.questions {
+            self.ask(key, &world.rollout, question);
+        }
+        Ok(planned.wake_at)
+    }
+
+    fn row(&self, key: &Key) -> Option<Arc<RolloutRow>> {
+        self.cache.store().rollout(&key.namespace, &key.name)
+    }
+
+    /// The lane of the set that is managed, or else of the one to be managed; of a rollout without one, its own.
+    fn domain(&self, rollout: &RolloutRow) -> Domain {
+        let set = |name: &str| self.cache.store().set(&rollout.namespace, &name.into());
+        match rollout.managed().and_then(set).or_else(|| rollout.target().and_then(set)) {
+            Some(set) => Domain::of(&set),
+            None => Domain {
+                namespace: Arc::clone(&rollout.namespace),
+                group: format!("phasedrollout/{}", rollout.uid).into(),
+            },
+        }
+    }
+
+    fn world(&self, key: &Key, now: Timestamp) -> Option<World> {
+        let store = self.cache.store();
+        let rollout = self.row(key)?;
+        let step = rollout.status.rolling_pod_status.as_ref().map(|gate| Step {
+            generation: rollout.generation,
+            revision: rollout.status.update_revision.as_deref().unwrap_or_default().into(),
+            partition: gate.partition,
+        });
+        let (outcomes, under_way) = self.probes.look(key, step.as_ref());
+        let syntax = self.syntax(&rollout);
+        let mut world = world(store, rollout);
+        world.unobserved_since =
+            world.target.as_ref().and_then(|member| self.unobserved.since(&member.set, now));
+        Some(World { outcomes, under_way, syntax, ..world })
+    }
+
+    /// What the built-in parser says of the queries, found out once for each wording.
+    fn syntax(&self, rollout: &RolloutRow) -> Vec<Warning> {
+        if let Some(known) = lock(&self.syntax).get(&rollout.uid)
+            && known.generation == rollout.generation
+        {
+            return known.warnings.clone();
+        }
+        let policy = rollout.spec.as_ref().ok().and_then(|spec| Policy::parse(spec).ok());
+        let subject =
+            Subject { namespace: "ns", set: "set", pod: "set-0", updated: Vec::new(), revision: "set-1" };
+        let checks = policy.iter().flat_map(|policy| &policy.checks);
+        let queries = checks.flat_map(|check| {
+            let texts = std::iter::once(&check.query.expr).chain(&check.guard);
+            texts.map(|text| (check.name.clone(), subject.fill(text)))
+        });
+        let warnings: Vec<_> = queries
+            .filter_map(|(check, text)| Some(Warning::Syntax { check, fault: promql::fault(&text)? }))
+            .collect();
+        let known = Syntax { generation: rollout.generation, warnings: warnings.clone() };
+        lock(&self.syntax).insert(Arc::clone(&rollout.uid), known);
+        warnings
+    }
+
+    /// Who besides us has written the partition; read from the object itself, since it is needed so rarely.
+    async fn partition_manager(&self, world: &World) -> String {
+        let Some(member) = &world.target else { return UNKNOWN_MANAGER.to_owned() };
+        let place = Place::object(Resource::StatefulSets, &member.set.namespace, &member.set.name);
+        match self.api.get(place).await {
+            Ok(set) => manager_of_partition(&set),
+            Err(error) => {
+                tracing::warn!(set = %member.set.name, "who has written the partition cannot be found out: {error}");
+                UNKNOWN_MANAGER.to_owned()
+            }
+        }
+    }
+
+    /// Sends a query beside everything else; its answer brings the next pass.
+    fn ask(&self, key: &Key, rollout: &Arc<RolloutRow>, question: Question) {
+        let Question { check, step, query, expr, guard } = question;
+        let prometheus = self.prometheus.clone();
+        let asked = outbound::Question { namespace: Arc::clone(&key.namespace), query, expr, guard };
+        let (name, about) = (check.clone(), step.clone());
+        let labels = labels(key);
+        let metrics = self.metrics.clone();
+        let policy = rollout.spec.as_ref().ok().and_then(|spec| Policy::parse(spec).ok());
+        let ask = async move {
+            let response = prometheus.ask(&asked).await;
+            let rule = policy.iter().flat_map(|policy| &policy.checks).find(|check| check.name == name);
+            if let Some(rule) = rule {
+                let verdict = judge(rule, &response.answer, response.guard.as_ref()).verdict;
+                metrics.phased.queried(&labels, &name, verdict, response.took);
+            }
+            QueryOutcome {
+                check: name,
+                step: about,
+                asked_at: whole_milliseconds(response.asked_at),
+                answer: response.answer,
+                guard: response.guard,
+            }
+        };
+        let (queue, key_then) = (Arc::clone(&self.queue), key.clone());
+        self.probes.start(key, (check, step), ask, move |_| queue.add(key_then));
+    }
+
+    fn show(&self, key: &Key, world: &World, plan: &Plan) {
+        let labels = labels(key);
+        if world.rollout.deleting {
+            return;
+        }
+        self.metrics.phased.show(&labels, &plan.status);
+        if let Some(took) = plan.gate_took {
+            self.metrics.phased.passed(&labels, took.try_into().unwrap_or_default());
+        }
+        if let Some(ended) = plan.ended {
+            self.metrics.phased.ended(&labels, ended);
+        }
+    }
+
+    /// Tells what has happened, once it is written, on the rollout and on its set.
+    fn tell(&self, world: &World, plan: &Plan) {
+        let RolloutRow { namespace, name, .. } = &*world.rollout;
+        let set = world.target.as_ref().map(|member| &member.set).or(world.former.as_ref());
+        for told in &plan.announcements {
+            let (reason, message) = (told.reason, &told.message);
+            match told.severity {
+                Severity::Normal => tracing::info!(%namespace, rollout = %name, reason, "{message}"),
+                Severity::Warning => tracing::warn!(%namespace, rollout = %name, reason, "{message}"),
+                Severity::Error => tracing::error!(%namespace, rollout = %name, reason, "{message}"),
+            }
+            self.recorder.record(about(&world.rollout), told.severity, reason, message);
+            if let Some(set) = set {
+                self.recorder.record(regarding(set), told.severity, reason, message);
+            }
+        }
+    }
+
+    fn forget(&self, key: &Key) {
+        self.probes.forget(key);
+        self.metrics.phased.forget(&labels(key));
+        let known: Vec<_> = self.cache.store().rollouts().iter().map(|row| Arc::clone(&row.uid)).collect();
+        lock(&self.syntax).retain(|uid, _| known.contains(uid));
+    }
+
+    fn halted(&self, key: &Key, halt: Halt) -> Outcome {
+        match halt {
+            // Everything is looked at again when the gate opens.
+            Halt::Closed => Outcome::Settled,
+            Halt::NotSeenYet { until } => Outcome::WakeAt(until),
+            Halt::Throttled { retry_after } => Outcome::ComeBack(retry_after),
+            Halt::Failed(error) => {
+                let Key { namespace, name } = key;
+                tracing::error!(%namespace, rollout = %name, "the pass failed: {error}");
+                // A refusal does not pass by itself, so the user is told.
+                if matches!(error, ApiError::Forbidden(_) | ApiError::Refused { .. })
+                    && let Some(rollout) = self.row(key)
+                {
+                    let message = format!("the API server does not let sts-plus go on: {error}");
+                    self.recorder.warn(about(&rollout), "WriteRefused", &message);
+                }
+                Outcome::Failed
+            }
+        }
+    }
+}
+
+/// What is said where the other writer of a partition cannot be told.
+const UNKNOWN_MANAGER: &str = "an unknown manager";
+
+/// The world of a rollout, from rows.
+pub fn world(store: &Store, rollout: Arc<RolloutRow>) -> World {
+    let member = |name: &str| store.member(&rollout.namespace, name);
+    let target = rollout.target().and_then(member);
+    let former = rollout.managed().filter(|managed| rollout.target() != Some(managed));
+    let former = former.and_then(|name| store.set(&rollout.namespace, &name.into()));
+    let group = target.as_ref().and_then(|target| target.set.group.clone());
+    let mut neighbours = group.map(|group| store.group(&rollout.namespace, &group)).unwrap_or_default();
+    neighbours.retain(|other| target.as_ref().is_none_or(|target| target.set.uid != other.set.uid));
+    World {
+        target,
+        former,
+        others: store.rivals(&rollout),
+        neighbours,
+        outcomes: Vec::new(),
+        under_way: std::collections::BTreeSet::new(),
+        partition_manager: None,
+        syntax: Vec::new(),
+        unobserved_since: None,
+        rollout,
+    }
+}
+
+/// The field manager, other than ours, that owns the partition, or has written last where none does.
+fn manager_of_partition(set: &Value) -> String {
+    let entries = set.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let name = |entry: &Value| entry.get("manager").and_then(Value::as_str).map(str::to_owned);
+    let foreign = |entry: &&Value| {
+        entry.get("manager").and_then(Value::as_str) != Some(keys::MANAGER_PHASED_ROLLOUT)
+            && entry.get("subresource").is_none()
+    };
+    let owns = |entry: &&Value| {
+        let fields = entry.pointer("/fieldsV1/f:spec/f:updateStrategy/f:rollingUpdate");
+        fields.is_some_and(|fields| fields.get("f:partition").is_some())
+    };
+    let time = |entry: &&Value| entry.get("time").and_then(Value::as_str).map(str::to_owned);
+    let entries = || entries.into_iter().flatten().filter(foreign);
+    let owner = entries().filter(owns).max_by_key(time);
+    let found = owner.or_else(|| entries().max_by_key(time)).and_then(name);
+    found.unwrap_or_else(|| UNKNOWN_MANAGER.to_owned())
+}
+
+fn labels(key: &Key) -> RolloutLabels {
+    RolloutLabels { namespace: Arc::clone(&key.namespace), phased_rollout: Arc::clone(&key.name) }
+}
+
+fn about(rollout: &RolloutRow) -> Regarding {
+    Regarding {
+        resource: Resource::PhasedRollouts,
+        namespace: Arc::clone(&rollout.namespace),
+        name: Arc::clone(&rollout.name),
+        uid: Arc::clone(&rollout.uid),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+#[path = "phased_rollout_tests.rs"]
+mod tests;

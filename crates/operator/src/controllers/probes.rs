@@ -1,0 +1,114 @@
+//! Queries under way, outside of the queue: a server that does not answer keeps nobody else waiting.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sts_plus_planner::phased_rollout::gate::{Outcome, Step};
+use tokio::task::{AbortHandle, JoinSet};
+
+/// Answers of one key that wait to be counted: a pass counts all of them, and there are 16 checks at most.
+const MAX_UNCOUNTED: usize = 64;
+
+/// The queries of all keys.
+pub(super) struct Probes<K> {
+    keys: Arc<Mutex<HashMap<K, Probe>>>,
+    /// Dropped with the controller, and the queries with it.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Probe {
+    under_way: HashMap<String, Flight>,
+    uncounted: Vec<Outcome>,
+}
+
+#[derive(Debug)]
+struct Flight {
+    step: Step,
+    task: AbortHandle,
+}
+
+impl<K> fmt::Debug for Probes<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Probes").finish_non_exhaustive()
+    }
+}
+
+impl<K> Default for Probes<K> {
+    fn default() -> Self {
+        Self { keys: Arc::default(), tasks: Mutex::default() }
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static> Probes<K> {
+    /// The answers that wait to be counted, and the checks whose query for this step is under way.
+    pub(super) fn look(&self, key: &K, step: Option<&Step>) -> (Vec<Outcome>, BTreeSet<String>) {
+        let keys = lock(&self.keys);
+        let Some(probe) = keys.get(key) else { return Default::default() };
+        let under_way = probe.under_way.iter().filter(|(_, flight)| Some(&flight.step) == step);
+        (probe.uncounted.clone(), under_way.map(|(check, _)| check.clone()).collect())
+    }
+
+    /// Forgets answers that a written status has counted, or passed over.
+    pub(super) fn counted(&self, key: &K, outcomes: &[Outcome]) {
+        let mut keys = lock(&self.keys);
+        if let Some(probe) = keys.get_mut(key) {
+            probe.uncounted.retain(|outcome| !outcomes.contains(outcome));
+            if probe.uncounted.is_empty() && probe.under_way.is_empty() {
+                keys.remove(key);
+            }
+        }
+    }
+
+    /// Lets a query run beside everything else; one of the same check for another step is given up.
+    pub(super) fn start(
+        &self,
+        key: &K,
+        (check, step): (String, Step),
+        ask: impl Future<Output = Outcome> + Send + 'static,
+        answered: impl FnOnce(&Outcome) + Send + 'static,
+    ) {
+        let (keys, owner, name, asked_for) =
+            (Arc::clone(&self.keys), key.clone(), check.clone(), step.clone());
+        let task = async move {
+            let outcome = ask.await;
+            {
+                let mut keys = lock(&keys);
+                let probe = keys.entry(owner).or_default();
+                if probe.under_way.get(&name).is_some_and(|flight| flight.step == asked_for) {
+                    probe.under_way.remove(&name);
+                }
+                if probe.uncounted.len() < MAX_UNCOUNTED {
+                    probe.uncounted.push(outcome.clone());
+                }
+            }
+            answered(&outcome);
+        };
+        // Held while the task is spawned, so that its answer finds the entry.
+        let mut keys = lock(&self.keys);
+        let mut tasks = lock(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        let task = tasks.spawn(task);
+        let flight = Flight { step, task };
+        if let Some(older) = keys.entry(key.clone()).or_default().under_way.insert(check, flight) {
+            older.task.abort();
+        }
+    }
+
+    /// Gives up all queries of a key that is no more.
+    pub(super) fn forget(&self, key: &K) {
+        for flight in lock(&self.keys).remove(key).into_iter().flat_map(|probe| probe.under_way) {
+            flight.1.task.abort();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+#[path = "probes_tests.rs"]
+mod tests;

@@ -1,0 +1,84 @@
+use std::collections::BTreeSet;
+use std::future::{pending, ready};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use jiff::Timestamp;
+use sts_plus_planner::phased_rollout::answer::{Answer, Data};
+use sts_plus_planner::phased_rollout::gate::{Outcome, Step};
+use tokio::sync::Notify;
+
+use super::{MAX_UNCOUNTED, Probes};
+
+fn step(partition: i32) -> Step {
+    Step { generation: 1, revision: "new".into(), partition }
+}
+
+fn outcome(partition: i32, second: i64) -> Outcome {
+    Outcome {
+        check: "check".to_owned(),
+        step: step(partition),
+        asked_at: Timestamp::from_second(second).unwrap(),
+        answer: Ok(Answer { data: Data::Series(Vec::new()), warnings: Vec::new() }),
+        guard: None,
+    }
+}
+
+/// Counts queries that are given up.
+struct Guard(Arc<AtomicUsize>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Starts a query that is answered, and waits for that.
+async fn answered(probes: &Probes<&'static str>, outcome: Outcome) {
+    let told = Arc::new(Notify::new());
+    let tell = Arc::clone(&told);
+    let about = (outcome.check.clone(), outcome.step.clone());
+    probes.start(&"key", about, ready(outcome), move |_| tell.notify_one());
+    told.notified().await;
+}
+
+#[tokio::test]
+async fn an_answer_waits_until_it_is_counted() {
+    let probes = Probes::default();
+    answered(&probes, outcome(2, 1)).await;
+    let (uncounted, under_way) = probes.look(&"key", Some(&step(2)));
+    assert_eq!((uncounted.len(), under_way), (1, BTreeSet::new()));
+    assert_eq!(probes.look(&"key", None).0, uncounted, "a write that failed leaves it there");
+    probes.counted(&"key", &uncounted);
+    assert!(probes.look(&"key", None).0.is_empty());
+    assert!(probes.keys.lock().unwrap().is_empty(), "nothing is kept of a key at rest");
+}
+
+#[tokio::test]
+async fn a_query_under_way_counts_for_its_own_step_only_and_gives_way_to_the_next_one() {
+    let probes = Probes::default();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let guard = Guard(Arc::clone(&dropped));
+    let hangs = async move {
+        let _guard = guard;
+        pending::<Outcome>().await
+    };
+    probes.start(&"key", ("check".to_owned(), step(3)), hangs, |_| {});
+    assert_eq!(probes.look(&"key", Some(&step(3))).1.len(), 1);
+    assert_eq!(probes.look(&"key", Some(&step(2))).1.len(), 0, "another step may ask");
+    answered(&probes, outcome(2, 1)).await;
+    tokio::task::yield_now().await;
+    assert_eq!(dropped.load(Ordering::SeqCst), 1, "the older one is given up");
+    assert_eq!(probes.look(&"key", Some(&step(3))).1.len(), 0);
+}
+
+#[tokio::test]
+async fn answers_that_nobody_counts_are_bounded() {
+    let probes = Probes::default();
+    for second in 0..MAX_UNCOUNTED + 5 {
+        answered(&probes, outcome(1, i64::try_from(second).unwrap())).await;
+    }
+    assert_eq!(probes.look(&"key", None).0.len(), MAX_UNCOUNTED);
+    probes.forget(&"key");
+    assert!(probes.look(&"key", None).0.is_empty());
+}

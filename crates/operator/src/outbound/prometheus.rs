@@ -1,0 +1,212 @@
+//! The client of a Prometheus server: one question, one response.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use sts_plus_api::phased_rollout::Query;
+use sts_plus_planner::phased_rollout::answer::{Answer, Data, QueryError};
+
+use super::call::{CallError, Line};
+use super::credentials::{self, CredentialError};
+use super::endpoint::{Endpoint, EndpointError};
+use super::promql;
+use super::reach::Reach;
+use super::reply;
+use super::secrets::{Hidden, Reader, SecretError};
+use super::slots::Slots;
+use super::tls::{self, Authorities, TlsError};
+use crate::shell::api::{Api, escape};
+
+/// The longest time limit of a query: so long does a server that hangs hold one of its slots.
+const MAX_TIMEOUT_SECONDS: u64 = 300;
+
+/// How much is kept of what a server says, or of a text that is an answer: it goes into a status.
+const MAX_MESSAGE_CHARACTERS: usize = 300;
+
+/// How much is kept of one warning.
+const MAX_WARNING_CHARACTERS: usize = 200;
+
+/// Asks Prometheus servers. Clones share the slots and the authorities.
+#[derive(Clone)]
+pub struct Prometheus {
+    api: Api,
+    reach: Reach,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    slots: Slots,
+    authorities: Authorities,
+}
+
+/// What is to be asked.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Where the Secrets are that the query names.
+    pub namespace: Arc<str>,
+    /// Whom to ask and how; its own expression is not used.
+    pub query: Query,
+    /// The expression, its placeholders filled.
+    pub expr: String,
+    /// Another expression for the same server, asked after the first and only if that had an answer.
+    pub guard: Option<String>,
+}
+
+/// What came of a question.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// When the first query was sent, after all waiting for a slot and for Secrets.
+    pub asked_at: Timestamp,
+    /// How long it took from then on, the guard included.
+    pub took: Duration,
+    /// The answer to the expression.
+    pub answer: Result<Answer, QueryError>,
+    /// The answer to the guard; absent where there is no guard, or no answer that it could guard.
+    pub guard: Option<Result<Answer, QueryError>>,
+}
+
+impl fmt::Debug for Prometheus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prometheus").field("reach", &self.reach).finish_non_exhaustive()
+    }
+}
+
+impl Prometheus {
+    /// A client that reads Secrets through `api`.
+    pub fn new(api: Api, reach: Reach) -> Self {
+        let shared = Shared { slots: Slots::new(), authorities: Authorities::default() };
+        Self { api, reach, shared: Arc::new(shared) }
+    }
+
+    /// Asks, once there is a slot for it. Takes no longer than the query's time limit from then on, twice that
+    /// with a guard.
+    pub async fn ask(&self, question: &Question) -> Response {
+        let endpoint = match Endpoint::parse(&question.query.url) {
+            Ok(endpoint) => endpoint,
+            Err(error) => return Response::unasked(error.into()),
+        };
+        let _of_the_endpoint = self.shared.slots.of(&endpoint.site).await;
+        // Read as late as possible, so that a rotated Secret is used at once; and before the slot that others need,
+        // since the API server may be slow.
+        let mut hidden = Hidden::default();
+        let line = match self.prepare(question, endpoint, &mut hidden).await {
+            Ok(line) => line,
+            Err(error) => return Response::unasked(hidden.strip(error)),
+        };
+        let _of_all = self.shared.slots.any().await;
+        let (asked_at, started) = (Timestamp::now(), Instant::now());
+        let answer = query(&line, &question.expr, &hidden).await;
+        let guard = match &question.guard {
+            Some(guard) if answer.is_ok() => Some(query(&line, guard, &hidden).await),
+            Some(_) | None => None,
+        };
+        Response { asked_at, took: started.elapsed(), answer, guard }
+    }
+
+    async fn prepare(
+        &self,
+        question: &Question,
+        endpoint: Endpoint,
+        hidden: &mut Hidden,
+    ) -> Result<Line, QueryError> {
+        let query = &question.query;
+        let mut secrets = Reader::new(&self.api, &question.namespace);
+        let headers = credentials::headers(query, &mut secrets, hidden).await?;
+        let tls = if endpoint.site.https {
+            Some(tls::secured(query, &mut secrets, &self.shared.authorities).await?)
+        } else {
+            None
+        };
+        Ok(Line { endpoint, reach: self.reach, headers, tls, limit: Duration::from_secs(limit(query)) })
+    }
+}
+
+impl Response {
+    fn unasked(error: QueryError) -> Self {
+        Self { asked_at: Timestamp::now(), took: Duration::ZERO, answer: Err(error), guard: None }
+    }
+}
+
+fn limit(query: &Query) -> u64 {
+    u64::try_from(query.timeout_seconds).unwrap_or_default().clamp(1, MAX_TIMEOUT_SECONDS)
+}
+
+async fn query(line: &Line, expr: &str, hidden: &Hidden) -> Result<Answer, QueryError> {
+    let mut form = "query=".to_owned();
+    escape(&promql::one_line(expr), &mut form);
+    form.push_str("&timeout=");
+    form.push_str(&line.limit.as_secs().to_string());
+    form.push('s');
+    let answer = match line.send(&form).await {
+        Ok(reply) => reply::judge(&reply, &line.endpoint),
+        Err(error) => Err(error.into()),
+    };
+    // The one way out: nothing that came from outside passes without being searched.
+    answer.map(|answer| hidden.strip_answer(answer)).map_err(|error| hidden.strip(error))
+}
+
+impl Hidden {
+    fn strip(&self, error: QueryError) -> QueryError {
+        let tell = |text: String| self.tell(&text, MAX_MESSAGE_CHARACTERS);
+        match error {
+            QueryError::Config(message) => QueryError::Config(tell(message)),
+            QueryError::Rejected { code, message } => QueryError::Rejected { code, message: tell(message) },
+            QueryError::Failed(message) => QueryError::Failed(tell(message)),
+        }
+    }
+
+    fn strip_answer(&self, answer: Answer) -> Answer {
+        let data = match answer.data {
+            Data::Text(text) => Data::Text(self.tell(&text, MAX_MESSAGE_CHARACTERS)),
+            numbers @ (Data::Series(_) | Data::Scalar(_)) => numbers,
+        };
+        let warnings = answer.warnings.iter().map(|text| self.tell(text, MAX_WARNING_CHARACTERS)).collect();
+        Answer { data, warnings }
+    }
+}
+
+impl From<EndpointError> for QueryError {
+    fn from(error: EndpointError) -> Self {
+        Self::Config(error.to_string())
+    }
+}
+
+impl From<SecretError> for QueryError {
+    fn from(error: SecretError) -> Self {
+        match error {
+            SecretError::Unread(..) => Self::Failed(error.to_string()),
+            _ => Self::Config(error.to_string()),
+        }
+    }
+}
+
+impl From<CredentialError> for QueryError {
+    fn from(error: CredentialError) -> Self {
+        match error {
+            CredentialError::Secret(error) => error.into(),
+            _ => Self::Config(error.to_string()),
+        }
+    }
+}
+
+impl From<TlsError> for QueryError {
+    fn from(error: TlsError) -> Self {
+        match error {
+            TlsError::Secret(error) => error.into(),
+            _ => Self::Config(error.to_string()),
+        }
+    }
+}
+
+impl From<CallError> for QueryError {
+    fn from(error: CallError) -> Self {
+        let message = error.to_string();
+        if error.needs_a_change() { Self::Config(message) } else { Self::Failed(message) }
+    }
+}
+
+#[cfg(test)]
+#[path = "prometheus_tests.rs"]
+mod prometheus_tests;

@@ -1,0 +1,69 @@
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use sts_plus_api::phased_rollout::{PhasedRolloutStatus, Target};
+use sts_plus_planner::phased_rollout::row::RolloutRow;
+
+use super::{Rollouts, Touched};
+
+fn rollout(name: &str, version: u32, target: &str) -> RolloutRow {
+    let spec = serde_json::json!({ "targetRef": target });
+    RolloutRow {
+        namespace: "ns".into(),
+        name: name.into(),
+        uid: format!("uid-{name}").into(),
+        resource_version: version.to_string().into(),
+        generation: 1,
+        created: Timestamp::UNIX_EPOCH,
+        deleting: false,
+        finalizers: Vec::new(),
+        approve: None,
+        spec: serde_json::from_value(spec).map_err(|error| error.to_string()),
+        status: PhasedRolloutStatus::default(),
+    }
+}
+
+fn names(touched: &[Touched]) -> Vec<String> {
+    let mut names: Vec<_> = touched
+        .iter()
+        .map(|touched| match touched {
+            Touched::Rollout { name, .. } => name.to_string(),
+            Touched::Set { .. } => panic!("a rollout touches rollouts only"),
+        })
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[test]
+fn a_set_concerns_the_rollouts_that_name_it_and_those_that_have_not_let_it_go() {
+    let mut rollouts = Rollouts::default();
+    rollouts.upsert(rollout("a", 1, "web"));
+    let mut moved = rollout("b", 1, "db");
+    moved.status.target = Some(Target { name: "web".to_owned(), uid: "uid-web".to_owned() });
+    rollouts.upsert(moved);
+    assert_eq!(names(&rollouts.about(&"ns".into(), &"web".into())), ["a", "b"]);
+    assert_eq!(names(&rollouts.about(&"ns".into(), &"db".into())), ["b"]);
+    assert_eq!(names(&rollouts.about(&"other".into(), &"web".into())), [""; 0]);
+}
+
+#[test]
+fn rivals_hear_of_a_rollout_that_comes_goes_or_moves_but_not_of_its_status() {
+    let mut rollouts = Rollouts::default();
+    rollouts.upsert(rollout("a", 1, "web"));
+    assert_eq!(names(&rollouts.upsert(rollout("b", 2, "web"))), ["a", "b"]);
+    assert_eq!(names(&rollouts.upsert(rollout("b", 3, "web"))), ["b"], "only its version is another one");
+    assert_eq!(names(&rollouts.upsert(rollout("b", 4, "db"))), ["a", "b"], "it moves");
+    assert_eq!(names(&rollouts.upsert(RolloutRow { deleting: true, ..rollout("a", 5, "web") })), ["a"]);
+    assert_eq!(names(&rollouts.remove(&("ns".into(), "b".into()))), ["b"]);
+}
+
+#[test]
+fn an_older_version_changes_nothing() {
+    let mut rollouts = Rollouts::default();
+    rollouts.upsert(rollout("a", 10, "web"));
+    assert!(rollouts.upsert(rollout("a", 9, "db")).is_empty());
+    let name = (Arc::from("ns"), Arc::from("a"));
+    assert_eq!(rollouts.get(&name).and_then(|row| row.target().map(str::to_owned)).as_deref(), Some("web"));
+}
