@@ -7,6 +7,8 @@
 //!                  └─ Observer: one watch over the namespace, the guarantees checked after every event
 //! ```
 //!
+//! Phased rollouts have a stage of their own, [`gated::Gated`], since what is guaranteed about them is something else.
+//!
 //! A scenario is written once and does not know its cluster. It makes its own namespace, gives the sets, starts
 //! operators, plays the user and waits for what the user would see. Whatever it asserts itself, the observer
 //! asserts the guarantees of a rollout group after each event, and prints its whole timeline when one is broken
@@ -25,10 +27,12 @@
 pub mod binary;
 pub mod cluster;
 pub mod fixture;
+pub mod gated;
 pub mod observer;
 pub mod operator;
 pub mod real;
 pub mod rules;
 pub mod scenarios;
 pub mod scene;
+pub mod theatre;
 pub mod view;

@@ -1,11 +1,10 @@
-//! Watches a namespace from the start of a scenario to its end.
+//! Watches a namespace from the start of a scenario to its end; what it makes of what it sees is up to its view.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, ObjectList, WatchEvent, WatchParams};
@@ -24,46 +23,74 @@ pub const DEADLINE: Duration = Duration::from_mins(2);
 /// The version is too old to watch from.
 const GONE: u16 = 410;
 
-/// Follows pods and sets, and answers questions about them.
-#[derive(Debug)]
-pub struct Observer {
-    seen: Seen,
-    _tasks: JoinSet<()>,
+/// What an onlooker makes of what it sees.
+pub trait Onlooking: Debug + Default + Send + 'static {
+    /// Guarantees that were broken.
+    fn violations(&self) -> &[String];
+
+    /// A guarantee is broken.
+    fn violate(&mut self, words: String);
+
+    /// Takes in what is there after an interruption; what happened meanwhile cannot be judged.
+    fn after_a_gap(&mut self, look: impl FnOnce(&mut Self));
 }
 
-#[derive(Clone, Debug)]
-struct Seen {
-    view: Arc<Mutex<View>>,
+/// Follows kinds of objects, and answers questions about them.
+#[derive(Debug)]
+pub struct Observer<V = View> {
+    seen: Seen<V>,
+    tasks: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Seen<V> {
+    view: Arc<Mutex<V>>,
     changes: watch::Sender<()>,
 }
 
+impl<V> Clone for Seen<V> {
+    fn clone(&self) -> Self {
+        Self { view: Arc::clone(&self.view), changes: self.changes.clone() }
+    }
+}
+
 impl Observer {
-    /// Begins to watch a namespace; what is in it by now is seen when this returns.
+    /// Begins to watch the pods and sets of a namespace; what is in it by now is seen when this returns.
     pub async fn start(client: &Client, namespace: &str) -> Self {
+        let mut observer = Self::new();
+        observer.follow(Api::<Pod>::namespaced(client.clone(), namespace)).await;
+        observer.follow(Api::<StatefulSet>::namespaced(client.clone(), namespace)).await;
+        observer
+    }
+}
+
+impl<V: Onlooking> Observer<V> {
+    /// One who sees nothing yet.
+    pub fn new() -> Self {
         let seen = Seen { view: Arc::default(), changes: watch::Sender::default() };
-        let mut tasks = JoinSet::new();
-        let pods = Follower { api: Api::<Pod>::namespaced(client.clone(), namespace), seen: seen.clone() };
-        let sets =
-            Follower { api: Api::<StatefulSet>::namespaced(client.clone(), namespace), seen: seen.clone() };
-        let (pods_from, sets_from) = (pods.list().await.unwrap(), sets.list().await.unwrap());
-        tasks.spawn(pods.follow(pods_from));
-        tasks.spawn(sets.follow(sets_from));
-        Self { seen, _tasks: tasks }
+        Self { seen, tasks: JoinSet::new() }
+    }
+
+    /// Begins to watch objects; what there is by now is seen when this returns.
+    pub async fn follow<K: Followed<V>>(&mut self, api: Api<K>) {
+        let follower = Follower { api, seen: self.seen.clone() };
+        let from = follower.list().await.unwrap();
+        self.tasks.spawn(follower.follow(from));
     }
 
     /// All that has been seen so far.
-    pub fn view(&self) -> MutexGuard<'_, View> {
+    pub fn view(&self) -> MutexGuard<'_, V> {
         self.seen.lock()
     }
 
     /// Waits until the view is as asked for; `look` says what it sees instead.
-    pub async fn until<T>(&self, what: &str, look: impl Fn(&View) -> Result<T, String>) -> T {
+    pub async fn until<T>(&self, what: &str, look: impl Fn(&V) -> Result<T, String>) -> T {
         let mut changes = self.seen.changes.subscribe();
         let deadline = Instant::now() + DEADLINE;
         loop {
             let seen = {
                 let view = self.view();
-                assert!(view.violations.is_empty(), "while waiting for {what}: {:#?}", view.violations);
+                assert!(view.violations().is_empty(), "while waiting for {what}: {:#?}", view.violations());
                 match look(&view) {
                     Ok(found) => return found,
                     Err(seen) => seen,
@@ -75,27 +102,36 @@ impl Observer {
     }
 }
 
-impl Seen {
-    fn lock(&self) -> MutexGuard<'_, View> {
+impl<V: Onlooking> Default for Observer<V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<V> Seen<V> {
+    fn lock(&self) -> MutexGuard<'_, V> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut View)) {
+    fn change(&self, change: impl FnOnce(&mut V)) {
         change(&mut self.lock());
         self.changes.send_replace(());
     }
 }
 
 /// A kind that is followed.
-trait Followed:
-    Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + Send + 'static
-{
-    fn seen(self, view: &mut View);
-    fn gone(name: &str, view: &mut View);
-    fn names(view: &View) -> Vec<(String, Option<String>)>;
+pub trait Followed<V>: Resource + Clone + DeserializeOwned + Debug + Send + 'static {
+    /// It exists, in this state.
+    fn seen(self, view: &mut V);
+
+    /// One of this name does not exist any more.
+    fn gone(name: &str, view: &mut V);
+
+    /// The names that are known, with UIDs where another UID under the same name matters.
+    fn names(view: &V) -> Vec<(String, Option<String>)>;
 }
 
-impl Followed for Pod {
+impl Followed<View> for Pod {
     fn seen(self, view: &mut View) {
         view.pod_seen(self.into());
     }
@@ -109,7 +145,7 @@ impl Followed for Pod {
     }
 }
 
-impl Followed for StatefulSet {
+impl Followed<View> for StatefulSet {
     fn seen(self, view: &mut View) {
         view.set_seen(self.into());
     }
@@ -123,12 +159,12 @@ impl Followed for StatefulSet {
     }
 }
 
-struct Follower<K> {
+struct Follower<K, V> {
     api: Api<K>,
-    seen: Seen,
+    seen: Seen<V>,
 }
 
-impl<K: Followed> Follower<K> {
+impl<K: Followed<V>, V: Onlooking> Follower<K, V> {
     /// Follows for ever; the API server may go and come back meanwhile.
     async fn follow(self, mut version: String) {
         loop {
@@ -150,7 +186,7 @@ impl<K: Followed> Follower<K> {
             match came_back.await {
                 Ok(from) => version = from,
                 Err(error) => {
-                    self.seen.change(|view| view.violations.push(error.to_string()));
+                    self.seen.change(|view| view.violate(error.to_string()));
                     return;
                 }
             }
@@ -186,7 +222,7 @@ impl<K: Followed> Follower<K> {
 }
 
 /// Takes in a complete list, and returns the version it is at.
-fn take_in<K: Followed>(list: ObjectList<K>, view: &mut View) -> String {
+fn take_in<K: Followed<V>, V>(list: ObjectList<K>, view: &mut V) -> String {
     for (name, uid) in K::names(view) {
         let still = list.items.iter().find(|object| object.name_any() == name);
         if still.is_none_or(|object| uid.is_some() && object.uid() != uid) {

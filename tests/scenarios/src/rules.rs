@@ -14,6 +14,11 @@ pub fn home() -> Vec<PolicyRule> {
     defined("sts-plus.rules.home")
 }
 
+/// What the operator may do in each namespace whose Secrets it may read.
+pub fn secrets() -> Vec<PolicyRule> {
+    defined("sts-plus.rules.secrets")
+}
+
 /// The lists are plain YAML between two lines of the template language.
 fn defined(name: &str) -> Vec<PolicyRule> {
     let begin = format!("{{{{- define \"{name}\" -}}}}");

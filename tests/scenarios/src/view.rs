@@ -14,6 +14,8 @@ use sts_plus_api::keys;
 use sts_plus_api::rollout_status::RolloutStatus;
 use tokio::time::Instant;
 
+use crate::observer::Onlooking;
+
 /// The waits that a kubelet does not get out of by itself.
 const BROKEN: [&str; 6] = [
     "CrashLoopBackOff",
@@ -144,15 +146,6 @@ impl View {
     /// Notes something for whoever reads the timeline.
     pub fn note(&mut self, words: String) {
         self.timeline.push((Instant::now(), words));
-    }
-
-    /// Takes in what is there after an interruption; what happened meanwhile cannot be judged.
-    pub fn after_a_gap(&mut self, look: impl FnOnce(&mut Self)) {
-        self.note("the onlooker looks anew".to_owned());
-        self.gaps += 1;
-        self.blind = true;
-        look(self);
-        self.blind = false;
     }
 
     /// A pod exists, in this state.
@@ -332,10 +325,24 @@ impl View {
         let down = wanted.filter(|(name, _)| !self.pods.get(*name).is_some_and(Pod::serves));
         down.map(|(name, _)| name.clone()).collect()
     }
+}
+
+impl Onlooking for View {
+    fn violations(&self) -> &[String] {
+        &self.violations
+    }
 
     fn violate(&mut self, words: String) {
         self.note(format!("!!!! {words}"));
         self.violations.push(words);
+    }
+
+    fn after_a_gap(&mut self, look: impl FnOnce(&mut Self)) {
+        self.note("the onlooker looks anew".to_owned());
+        self.gaps += 1;
+        self.blind = true;
+        look(self);
+        self.blind = false;
     }
 }
 

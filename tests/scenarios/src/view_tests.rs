@@ -1,6 +1,7 @@
 //! The onlooker must see what is wrong: each guarantee broken once, and what is right left alone.
 
 use super::{Pod, Set, View, max_unavailable};
+use crate::observer::Onlooking;
 
 fn set(name: &str, max_unavailable: usize) -> Set {
     Set {

@@ -1,0 +1,35 @@
+//! All scenarios of phased rollouts, by topic. A name is a sentence; where the specification of phased rollouts has a
+//! place for it, the name begins with it: the table, and the row in it.
+
+use std::sync::Arc;
+
+use super::Gated;
+use crate::cluster::Cluster;
+use crate::scenarios::Scenario;
+
+mod basic;
+
+/// Scenarios from functions of the same name that take a stage.
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {
+        vec![$(crate::scenarios::Scenario {
+            name: stringify!($name),
+            stage: crate::scenarios::Stage::Shared,
+            needs_binary: false,
+            play: |cluster, name| Box::pin(crate::gated::scenarios::play(cluster, name, $name)),
+        }),*]
+    };
+}
+use scenarios;
+
+async fn play<F>(cluster: Arc<dyn Cluster>, name: &'static str, scenario: F)
+where
+    F: AsyncFnOnce(Gated),
+{
+    scenario(Gated::new(&cluster, name).await).await;
+}
+
+/// Every scenario, the long ones first, so that none is left alone at the end.
+pub fn all() -> Vec<Scenario> {
+    [basic::all()].concat()
+}

@@ -1,0 +1,399 @@
+//! A scenario's stage: a namespace, an onlooker, operators, and the hands of the user.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use sts_plus_api::keys;
+use sts_plus_cluster::nodes::behaviour;
+use sts_plus_harness::wait::{NotYet, until};
+use sts_plus_operator::shell::cache::Scope;
+
+use super::manifest::{Rollout, Set, kind};
+use super::seen::{self, Seen};
+use crate::cluster::{Account, Cluster, Request};
+use crate::fixture::{Template, image};
+use crate::observer::{DEADLINE, Observer};
+use crate::operator::Operator;
+use crate::rules;
+
+/// What the chart installs.
+const KINDS: &str = include_str!("../../../../charts/sts-plus/files/crds.yaml");
+
+/// Who installs it.
+const INSTALLER: &str = "installer";
+
+/// A label value, and so a namespace, is no longer than this; room is left for a number.
+const NAMESPACE_CHARACTERS: usize = 50;
+
+/// The HTTP status for what nobody has permitted.
+const FORBIDDEN: u16 = 403;
+
+/// Tells namespaces of one run apart.
+static STAGES: AtomicUsize = AtomicUsize::new(0);
+
+/// Where one scenario about phased rollouts plays.
+pub struct Gated {
+    /// The cluster.
+    pub cluster: Arc<dyn Cluster>,
+    /// The scenario's own namespace.
+    pub namespace: String,
+    observer: Observer<Seen>,
+    accounts: Mutex<Vec<Account>>,
+}
+
+impl Gated {
+    /// A fresh namespace in a cluster that knows the kinds, watched from the start.
+    pub async fn new(cluster: &Arc<dyn Cluster>, name: &str) -> Self {
+        let name: String = name.replace('_', "-").chars().take(NAMESPACE_CHARACTERS).collect();
+        let number = STAGES.fetch_add(1, Ordering::Relaxed);
+        let namespace = format!("{}-{number}", name.trim_end_matches('-'));
+        let user = cluster.user();
+        install_kinds(&user).await;
+        cluster.make_namespace(&namespace).await.unwrap();
+        let mut observer = Observer::new();
+        observer.follow(Api::<Pod>::namespaced(user.clone(), &namespace)).await;
+        observer.follow(Api::<StatefulSet>::namespaced(user.clone(), &namespace)).await;
+        observer.follow(Api::<DynamicObject>::namespaced_with(user, &namespace, &kind())).await;
+        Self { cluster: Arc::clone(cluster), namespace, observer, accounts: Mutex::default() }
+    }
+
+    /// Somebody with the chart's permissions in this namespace, Secrets included.
+    pub async fn account(&self, name: &str) -> Account {
+        let account = self.cluster.newcomer(name).unwrap();
+        let rules = [rules::work(), rules::secrets()].concat();
+        self.cluster.grant(&account, Some(&self.namespace), rules).await.unwrap();
+        self.accounts.lock().unwrap().push(account.clone());
+        account
+    }
+
+    /// An operator for this namespace with an account of its own.
+    pub async fn operator(&self) -> Operator {
+        self.operator_of(&self.account("operator").await)
+    }
+
+    /// An operator for this namespace with an account that there is already.
+    pub fn operator_of(&self, account: &Account) -> Operator {
+        self.operator_through(&account.client)
+    }
+
+    /// An operator for this namespace that sends its requests through this client.
+    pub fn operator_through(&self, client: &Client) -> Operator {
+        self.view().note("an operator starts".to_owned());
+        let scope = Scope::Namespaces(vec![self.namespace.clone()]);
+        Operator::start(client.clone(), scope, &self.namespace)
+    }
+
+    /// The sets of the namespace, in the user's hands.
+    pub fn sets(&self) -> Api<StatefulSet> {
+        Api::namespaced(self.cluster.user(), &self.namespace)
+    }
+
+    /// The pods of the namespace, in the user's hands.
+    pub fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.cluster.user(), &self.namespace)
+    }
+
+    /// The PhasedRollouts of the namespace, in the user's hands.
+    pub fn rollouts(&self) -> Api<DynamicObject> {
+        Api::namespaced_with(self.cluster.user(), &self.namespace, &kind())
+    }
+
+    /// A set with all its pods Ready.
+    pub async fn given(&self, set: &Set) {
+        self.create_set(set).await;
+        self.serves(set.name(), "v1").await;
+    }
+
+    /// A set with all its pods Ready that a PhasedRollout has taken.
+    pub async fn given_managed(&self, set: &Set, rollout: &Rollout) {
+        self.given(set).await;
+        self.create(rollout).await;
+        self.updated(rollout.name()).await;
+    }
+
+    /// Creates a set, whether its pods come up or not.
+    pub async fn create_set(&self, set: &Set) {
+        self.view().welcome(set.name());
+        let object: StatefulSet = serde_json::from_value(drop_nulls(set.object())).unwrap();
+        self.sets().create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    /// Creates a PhasedRollout.
+    pub async fn create(&self, rollout: &Rollout) {
+        self.view().note(format!("user: creates PhasedRollout {}", rollout.name()));
+        self.rollouts().create(&PostParams::default(), &rollout.object()).await.unwrap();
+    }
+
+    /// The user gives a set a new template.
+    pub async fn change(&self, set: &str, template: &Template) {
+        self.patch_set(set, &json!({ "spec": { "template": template.patch() } })).await;
+    }
+
+    /// The same, and returns the name of the new revision once the StatefulSet controller has given it one.
+    pub async fn change_and_observe(&self, set: &str, template: &Template) -> String {
+        let before = self.view().sets[set].update.clone();
+        self.change(set, template).await;
+        self.set_is(set, "of a new revision", |set| set.observed && set.update != before).await.update
+    }
+
+    /// The user changes something of a set.
+    pub async fn patch_set(&self, set: &str, fields: &Value) {
+        self.patch_set_as(set, fields, "user").await;
+    }
+
+    /// Somebody changes something of a set, under the name of this field manager.
+    pub async fn patch_set_as(&self, set: &str, fields: &Value, manager: &str) {
+        self.view().note(format!("{manager}: {set} {fields}"));
+        if let Some(replicas) = fields.pointer("/spec/replicas").and_then(Value::as_u64) {
+            self.view().expect_replicas(set, u32::try_from(replicas).unwrap());
+        }
+        let parameters = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+        self.sets().patch(set, &parameters, &Patch::Merge(fields)).await.unwrap();
+    }
+
+    /// Somebody sets the partition, under the name of this field manager.
+    pub async fn partition(&self, set: &str, partition: u32, manager: &str) {
+        let fields = json!({ "spec": { "updateStrategy": { "rollingUpdate": { "partition": partition } } } });
+        self.patch_set_as(set, &fields, manager).await;
+    }
+
+    /// The user deletes a set and everything of it is gone when this returns.
+    pub async fn delete_set(&self, set: &str) {
+        self.view().note(format!("user: deletes {set}"));
+        self.view().dismiss(set);
+        self.sets().delete(set, &DeleteParams::foreground()).await.unwrap();
+        self.until(&format!("{set} to be gone"), |seen| match seen.sets.get(set) {
+            None => Ok(()),
+            Some(set) => Err(format!("{set:?}")),
+        })
+        .await;
+    }
+
+    /// The user changes something of a PhasedRollout.
+    pub async fn patch(&self, rollout: &str, fields: &Value) {
+        self.view().note(format!("user: PhasedRollout {rollout} {fields}"));
+        self.rollouts().patch(rollout, &PatchParams::default(), &Patch::Merge(fields)).await.unwrap();
+    }
+
+    /// The user changes the spec of a PhasedRollout.
+    pub async fn patch_spec(&self, rollout: &str, fields: &Value) {
+        self.patch(rollout, &json!({ "spec": fields })).await;
+    }
+
+    /// The user agrees to a revision.
+    pub async fn approve(&self, rollout: &str, revision: &str) {
+        self.patch(rollout, &json!({ "metadata": { "annotations": { keys::APPROVE: revision } } })).await;
+    }
+
+    /// The user deletes a PhasedRollout, and it is gone when this returns.
+    pub async fn delete(&self, rollout: &str) {
+        self.view().note(format!("user: deletes PhasedRollout {rollout}"));
+        self.rollouts().delete(rollout, &DeleteParams::default()).await.unwrap();
+        self.until(&format!("{rollout} to be gone"), |seen| match seen.rollouts.get(rollout) {
+            None => Ok(()),
+            Some(rollout) => Err(format!("{rollout:?}")),
+        })
+        .await;
+    }
+
+    /// Something goes wrong with a live pod, or with `None` no longer does.
+    pub async fn afflict(&self, pod: &str, fault: Option<&str>) {
+        self.view().note(format!("user: {pod} is now {fault:?}"));
+        self.view().excuse(pod);
+        let fields =
+            json!({ "metadata": { "annotations": { behaviour::FAULT: fault.unwrap_or_default() } } });
+        self.pods().patch(pod, &PatchParams::default(), &Patch::Merge(&fields)).await.unwrap();
+    }
+
+    /// Somebody other than the operator deletes a pod.
+    pub async fn kill(&self, pod: &str) {
+        self.view().note(format!("user: deletes {pod}"));
+        self.view().excuse(pod);
+        self.pods().delete(pod, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// What has been seen so far.
+    pub fn view(&self) -> MutexGuard<'_, Seen> {
+        self.observer.view()
+    }
+
+    /// Waits until what is seen is as asked for; `look` says what it sees instead.
+    pub async fn until<T>(&self, what: &str, look: impl Fn(&Seen) -> Result<T, String>) -> T {
+        self.observer.until(what, look).await
+    }
+
+    /// Waits until a PhasedRollout, whose status speaks of its present spec, is as asked for.
+    pub async fn rollout_is(
+        &self,
+        rollout: &str,
+        what: &str,
+        is: impl Fn(&seen::Rollout) -> bool,
+    ) -> seen::Rollout {
+        self.until(&format!("{rollout} to be {what}"), |seen| match seen.rollouts.get(rollout) {
+            Some(seen) if seen.observed && is(seen) => Ok(seen.clone()),
+            seen => Err(format!("{seen:#?}")),
+        })
+        .await
+    }
+
+    /// Waits until a PhasedRollout is in a phase.
+    pub async fn phase(&self, rollout: &str, phase: &str) -> seen::Rollout {
+        self.rollout_is(rollout, phase, |seen| seen.phase() == phase).await
+    }
+
+    /// Waits until a PhasedRollout waits for this, in one word.
+    pub async fn waits_for(&self, rollout: &str, word: &str) -> seen::Rollout {
+        self.rollout_is(rollout, word, |seen| seen.status.waiting_for.as_deref() == Some(word)).await
+    }
+
+    /// Waits until the gate at this partition waits for this, in one word.
+    pub async fn gate_waits_for(&self, rollout: &str, partition: i32, word: &str) -> seen::Rollout {
+        self.rollout_is(rollout, &format!("at {partition} for {word}"), |seen| {
+            let gate = seen.status.rolling_pod_status.as_ref();
+            gate.is_some_and(|gate| gate.partition == partition)
+                && seen.status.waiting_for.as_deref() == Some(word)
+        })
+        .await
+    }
+
+    /// Waits until nothing rolls: the PhasedRollout is Updated to the revision of its set and holds the partition.
+    pub async fn updated(&self, rollout: &str) -> seen::Rollout {
+        self.until(&format!("{rollout} to be up to date"), |seen| {
+            let known = seen.rollouts.get(rollout).ok_or("it is not there")?;
+            let set = known.spec.as_ref().and_then(|spec| seen.sets.get(&spec.target_ref));
+            let done = set.is_some_and(|set| {
+                known.observed
+                    && known.phase() == "Updated"
+                    && known.status.update_revision.as_deref() == Some(&set.update)
+                    && set.observed
+                    && set.current == set.update
+                    && set.partition == i32::try_from(set.replicas).ok()
+                    && set.managed_by.as_deref() == Some(rollout)
+            });
+            if done { Ok(known.clone()) } else { Err(format!("{known:#?} of {set:?}")) }
+        })
+        .await
+    }
+
+    /// Waits until a set is as asked for.
+    pub async fn set_is(&self, set: &str, what: &str, is: impl Fn(&seen::Set) -> bool) -> seen::Set {
+        self.until(&format!("{set} to be {what}"), |seen| match seen.sets.get(set) {
+            Some(seen) if is(seen) => Ok(seen.clone()),
+            seen => Err(format!("{seen:?}")),
+        })
+        .await
+    }
+
+    /// Waits until a pod is as asked for.
+    pub async fn pod_is(&self, pod: &str, what: &str, is: impl Fn(&crate::view::Pod) -> bool) {
+        self.until(&format!("{pod} to be {what}"), |seen| match seen.pods.get(pod) {
+            Some(seen) if is(seen) => Ok(()),
+            seen => Err(format!("{seen:?}")),
+        })
+        .await;
+    }
+
+    /// Waits until all pods of a set serve this version, as many as it shall have.
+    pub async fn serves(&self, set: &str, version: &str) {
+        self.until(&format!("{set} to serve {version}"), |seen| {
+            let row = seen.sets.get(set).ok_or("it is not there")?;
+            let pods: Vec<_> = seen.pods_of(set).collect();
+            let good = pods.iter().filter(|pod| pod.serves() && pod.image == image(version)).count();
+            let all = row.replicas as usize;
+            let done = row.observed && good == all && pods.len() == all;
+            if done { Ok(()) } else { Err(format!("{row:?} with {pods:?}")) }
+        })
+        .await;
+    }
+
+    /// The events about an object that the operator has written so far, as (type, reason, message).
+    pub async fn events(&self, kind: &str, name: &str) -> Result<Vec<(String, String, String)>, kube::Error> {
+        let about = format!("involvedObject.name={name},involvedObject.kind={kind}");
+        let events = Api::<Event>::namespaced(self.cluster.user(), &self.namespace);
+        let events = events.list(&ListParams::default().fields(&about)).await?;
+        let ours = events.into_iter().filter(|event| {
+            event.source.as_ref().is_some_and(|source| source.component.as_deref() == Some("sts-plus"))
+        });
+        let text = Option::unwrap_or_default;
+        Ok(ours.map(|event| (text(event.type_), text(event.reason), text(event.message))).collect())
+    }
+
+    /// Waits for an event about a PhasedRollout whose words contain a text, and returns them.
+    pub async fn event(&self, rollout: &str, reason: &str, text: &str) -> String {
+        until(DEADLINE, format!("an event {reason} about {rollout} with {text:?}"), || async {
+            let events = self.events("PhasedRollout", rollout).await?;
+            let found = events.iter().find(|event| event.1 == reason && event.2.contains(text));
+            found.map(|event| event.2.clone()).ok_or_else(|| NotYet::saw(&events))
+        })
+        .await
+    }
+
+    /// What the operators of this stage have asked for. They must be at rest.
+    pub async fn requests(&self) -> Vec<Request> {
+        let accounts = self.accounts.lock().unwrap().clone();
+        let mut requests = Vec::new();
+        for account in accounts {
+            requests.extend(self.cluster.settled_requests(&account).await.unwrap());
+        }
+        requests
+    }
+
+    /// The end of every scenario: no guarantee was broken and nothing was forbidden.
+    pub fn finish(self) {
+        let accounts = self.accounts.lock().unwrap().clone();
+        for account in accounts {
+            let requests = self.cluster.requests(&account).unwrap();
+            let forbidden: Vec<_> = requests.iter().filter(|request| request.code == FORBIDDEN).collect();
+            assert!(forbidden.is_empty(), "the chart grants too little: {forbidden:#?}");
+        }
+        let mut seen = self.view();
+        seen.conclude();
+        assert!(seen.violations.is_empty(), "{:#?}", seen.violations);
+    }
+}
+
+impl Drop for Gated {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("---- what happened in {}\n{}----", self.namespace, self.view().timeline());
+        }
+    }
+}
+
+/// Installs the kinds, as often as wanted, and waits until they are served.
+async fn install_kinds(user: &Client) {
+    let kinds = Api::<CustomResourceDefinition>::all(user.clone());
+    for document in KINDS.split("\n---\n") {
+        let wanted: CustomResourceDefinition = serde_saphyr::from_str(document).unwrap();
+        let name = wanted.name_any();
+        kinds.patch(&name, &PatchParams::apply(INSTALLER).force(), &Patch::Apply(&wanted)).await.unwrap();
+        let objects = Api::<DynamicObject>::all_with(user.clone(), &kind());
+        until(DEADLINE, format!("{name} to be served"), || async {
+            let conditions = kinds.get(&name).await?.status.and_then(|status| status.conditions);
+            let holds = |kind: &str| {
+                let mut all = conditions.iter().flatten();
+                all.any(|condition| condition.type_ == kind && condition.status == "True")
+            };
+            let served = holds("Established") && objects.list(&ListParams::default()).await.is_ok();
+            served.then_some(()).ok_or_else(|| NotYet::saw(&conditions))
+        })
+        .await;
+    }
+}
+
+/// A template says null for what it does not ask for.
+fn drop_nulls(mut value: Value) -> Value {
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|_, field| !field.is_null());
+        for field in fields.values_mut() {
+            *field = drop_nulls(field.take());
+        }
+    }
+    value
+}
