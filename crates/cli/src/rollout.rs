@@ -58,6 +58,9 @@ impl Rollout {
                     "    {}: {verdict}{said}, {} passes and {} failures in a row",
                     check.name, check.consecutive_successful_checks, check.consecutive_failed_checks
                 )?;
+                for warning in &check.warnings {
+                    writeln!(page, "    {} warns: {warning}", check.name)?;
+                }
             }
             if let Some(next) = gate.next_check_time {
                 let seconds = next.duration_since(now).as_secs().max(0);

@@ -31,7 +31,7 @@ fn a_rollout_in_its_gate_reads_as_a_page_of_its_own() {
             "status": "WaitForChecks", "partition": 2, "replicas": 3, "startTime": "1970-01-01T00:01:40Z",
             "nextCheckTime": "1970-01-01T00:02:15Z",
             "consecutiveSuccessfulChecks": 0, "consecutiveFailedChecks": 2, "totalFailedChecks": 2,
-            "checks": [{ "name": "errors", "consecutiveFailedChecks": 2, "lastVerdict": "Fail", "lastValue": "1 series: 5" }],
+            "checks": [{ "name": "errors", "consecutiveFailedChecks": 2, "lastVerdict": "Fail", "lastValue": "1 series: 5", "warnings": ["partial"] }],
         },
         "ungatedPods": ["web-2"],
         "conditions": [{
@@ -46,6 +46,7 @@ fn a_rollout_in_its_gate_reads_as_a_page_of_its_own() {
              errors has failed 2 times in a row: 1 series: 5; until errors passes again\n    \
              gate at partition 2: WaitForChecks\n    \
              errors: Fail (1 series: 5), 0 passes and 2 failures in a row\n    \
+             errors warns: partial\n    \
              next check in 5s\n    \
              started without a gate: web-2\n    \
              warning: the url of errors has no scheme: http:// is used\n"

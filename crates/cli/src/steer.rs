@@ -145,14 +145,13 @@ pub(crate) async fn approve(connection: &Connection, arguments: &Approval) -> Re
             Target::Set(name) if name == text => name,
             Target::Set(name) => bail!("{name} is a StatefulSet: approve the PhasedRollout that names it"),
         };
-        let revision = match &arguments.revision {
-            Some(revision) => revision.clone(),
-            None => {
-                let rollout = hands.get(Resource::PhasedRollouts, name).await?;
-                waiting_revision(&rollout).with_context(|| {
-                    format!("phasedrollout/{name} has no rollout under way: there is nothing to approve")
-                })?
-            }
+        let revision = if let Some(revision) = &arguments.revision {
+            revision.clone()
+        } else {
+            let rollout = hands.get(Resource::PhasedRollouts, name).await?;
+            waiting_revision(&rollout).with_context(|| {
+                format!("phasedrollout/{name} has no rollout under way: there is nothing to approve")
+            })?
         };
         hands.approve(name, &revision).await?;
         println!("phasedrollout/{name}: revision {revision} approved");

@@ -124,7 +124,11 @@ pub async fn run(
             lease_tasks.spawn(lease_loop);
             (leadership, lease_tasks)
         }
-        None => (Leadership::always(), JoinSet::new()),
+        None => {
+            // Without a lease this process always leads.
+            metrics.leader.set(1);
+            (Leadership::always(), JoinSet::new())
+        }
     };
     let health = Health::new(metrics.clone(), leadership.clone());
     if let Some(listener) = settings.listener {

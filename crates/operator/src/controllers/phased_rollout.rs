@@ -130,10 +130,10 @@ impl PhasedRollouts {
         self.cache.store().rollout(&key.namespace, &key.name)
     }
 
-    /// The lane of the set that is, or is to be, managed; of a rollout without one, its own.
+    /// The lane of the set that is managed, or else of the one to be managed; of a rollout without one, its own.
     fn domain(&self, rollout: &RolloutRow) -> Domain {
-        let set = rollout.target().and_then(|set| self.cache.store().set(&rollout.namespace, &set.into()));
-        match set {
+        let set = |name: &str| self.cache.store().set(&rollout.namespace, &name.into());
+        match rollout.managed().and_then(set).or_else(|| rollout.target().and_then(set)) {
             Some(set) => Domain::of(&set),
             None => Domain {
                 namespace: Arc::clone(&rollout.namespace),

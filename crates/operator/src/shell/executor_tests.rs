@@ -344,3 +344,6 @@ async fn a_lane_is_for_one_at_a_time_and_lanes_do_not_wait_for_each_other() {
     drop(held);
     assert!(second.await.is_ok());
 }
+
+#[path = "apply_tests.rs"]
+mod apply_tests;

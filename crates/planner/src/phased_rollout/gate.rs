@@ -12,7 +12,7 @@ use super::answer::{Answer, QueryError};
 use super::judge::judge;
 use super::placeholders::Subject;
 use super::policy::{Check, Policy};
-use super::wait::Wait;
+use super::wait::{Wait, in_a_row};
 use crate::health::{Health, Member};
 use crate::pod::PodRow;
 
@@ -377,12 +377,12 @@ fn due_at(check: &Check, status: &CheckStatus, eligible: Timestamp) -> Timestamp
 fn failure(check: &Check, status: &CheckStatus) -> Option<(&'static str, String)> {
     let CheckStatus { name, consecutive_failed_checks: failed, consecutive_errors: errors, .. } = status;
     if check.failures.is_some_and(|limit| *failed >= limit) {
-        return Some(("CheckFailed", format!("{name} has failed {failed} times in a row: {}", said(status))));
+        return Some(("CheckFailed", format!("{name} has failed {}: {}", in_a_row(*failed), said(status))));
     }
     if check.errors.is_some_and(|limit| *errors >= limit) {
         return Some((
             "CheckErrors",
-            format!("{name} got no verdict {errors} times in a row: {}", said(status)),
+            format!("{name} got no verdict {}: {}", in_a_row(*errors), said(status)),
         ));
     }
     None

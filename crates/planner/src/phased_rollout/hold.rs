@@ -50,13 +50,14 @@ impl Draft<'_> {
                 matches!(self.status.phase, Some(Phase::Updated | Phase::RollingBack | Phase::RolledBack));
             return holds.then_some(set.replicas);
         };
-        let promoted = self.status.update_revision.as_deref() == set.current_revision.as_deref();
-        if promoted || gate.partition >= gate.replicas {
-            return Some(set.replicas);
-        }
         let own = u32::try_from(gate.partition).unwrap_or(0);
-        let step_taken = gate.status == GateState::Passed && partition == own.saturating_sub(1);
-        (!step_taken).then_some(own.min(set.replicas))
+        if gate.status == GateState::Passed && own.checked_sub(1) == Some(partition) {
+            // The step was taken and not written down.
+            return None;
+        }
+        let promoted = self.status.update_revision.as_deref() == set.current_revision.as_deref();
+        let whole = promoted || gate.partition >= gate.replicas;
+        Some(if whole { set.replicas } else { own.min(set.replicas) })
     }
 
     /// Makes the partition what it has to be. A value that is neither that nor the one last decided on is somebody
@@ -64,7 +65,7 @@ impl Draft<'_> {
     pub(super) fn hold(&mut self, set: &SetRow, partition: u32, own: u32) -> Option<Wait> {
         // A time that is yet to come was written by a clock that ran ahead.
         let recent = |time: Timestamp| time <= self.now && later(time, CONTEST_MEMORY) > self.now;
-        let contest = self.before().contest.clone().filter(|contest| recent(contest.last_time));
+        let contest = self.status.contest.clone().filter(|contest| recent(contest.last_time));
         self.wake_at(contest.as_ref().map(|contest| later(contest.last_time, CONTEST_MEMORY)));
         let foreign = self.status.partition.is_some_and(|last| last != to_i32(partition));
         self.status.contest.clone_from(&contest);

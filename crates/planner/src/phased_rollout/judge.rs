@@ -142,3 +142,7 @@ fn in_words(data: &Data) -> String {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

@@ -1,7 +1,7 @@
 //! Letting a set go: when the rollout is deleted, suspended, or names another target.
 
 use sts_plus_api::keys;
-use sts_plus_api::phased_rollout::ReleasePolicy;
+use sts_plus_api::phased_rollout::{Phase, ReleasePolicy};
 
 use super::policy::Policy;
 use super::wait::Wait;
@@ -83,12 +83,14 @@ impl Draft<'_> {
     }
 
     /// Gating is suspended: the partition is given up, or stays.
-    pub(super) fn suspend(&mut self, policy: &Policy, set: &SetRow) -> Wait {
+    pub(super) fn suspend(&mut self, policy: &Policy, set: &SetRow, partition: u32) -> Wait {
         self.status.rolling_pod_status = None;
         self.status.contest = None;
         if policy.suspend == ReleasePolicy::Resume {
             self.status.failure = None;
-            if self.status.partition.take().is_some() {
+            // One that an earlier rollout has left is ours as well, and given up once; one that is not stays anyway.
+            let left = partition > 0 && self.before().phase != Some(Phase::Suspended);
+            if self.status.partition.take().is_some() || left {
                 self.writes.push(Action::give_up_partition(set));
             }
         }

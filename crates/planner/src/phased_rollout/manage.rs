@@ -75,7 +75,7 @@ impl Draft<'_> {
     /// rollout that was taken back has left, are brought back.
     fn rest(&mut self, scene: &Scene<'_>) -> Wait {
         let left = self.status.rolling_pod_status.take().is_some();
-        let rolling_back = self.before().phase == Some(Phase::RollingBack);
+        let rolling_back = self.status.phase == Some(Phase::RollingBack);
         if left {
             // Also while something keeps it from going on: the way back is not over before it is told.
             self.status.phase = Some(Phase::RollingBack);

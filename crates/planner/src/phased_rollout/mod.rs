@@ -219,7 +219,7 @@ impl<'w> Draft<'w> {
         };
         self.take_target(set);
         let wait = if policy.suspended {
-            Some(self.suspend(&policy, set))
+            Some(self.suspend(&policy, set, partition))
         } else {
             self.manage(&policy, member, partition)
         };
@@ -248,6 +248,7 @@ impl<'w> Draft<'w> {
         if self.status.target.as_ref() != Some(&target) {
             self.forget_target();
             self.status.target = Some(target);
+            self.announce(Severity::Normal, "Managed", format!("{} is managed from now on", set.name));
         }
     }
 
@@ -291,3 +292,7 @@ impl<'w> Draft<'w> {
 pub fn whole_milliseconds(time: Timestamp) -> Timestamp {
     Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time)
 }
+
+#[cfg(test)]
+#[path = "tests/mod.rs"]
+mod tests;

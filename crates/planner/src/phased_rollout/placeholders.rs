@@ -63,3 +63,7 @@ impl Subject<'_> {
         if names.is_empty() { NO_POD.to_owned() } else { names }
     }
 }
+
+#[cfg(test)]
+#[path = "placeholders_tests.rs"]
+mod tests;

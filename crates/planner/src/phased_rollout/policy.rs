@@ -291,3 +291,7 @@ impl Check {
 fn seconds(seconds: i32) -> SignedDuration {
     SignedDuration::from_secs(i64::from(seconds))
 }
+
+#[cfg(test)]
+#[path = "policy_tests.rs"]
+mod tests;

@@ -5,7 +5,7 @@ use sts_plus_api::conditions::{self, Condition, Truth};
 use sts_plus_api::phased_rollout::{Phase, RevisionPods};
 
 use super::gate::later;
-use super::wait::Wait;
+use super::wait::{Wait, in_a_row};
 use super::{Draft, Plan, TARGET_GRACE};
 use crate::health::{Health, Member};
 use crate::plan::{Action, Batch};
@@ -87,6 +87,10 @@ impl Draft<'_> {
         if wait.is_announced() && before.waiting_for.as_deref() != Some(wait.kind()) {
             self.announce(wait.severity(), wait.kind(), wait.to_string());
         }
+        let ends_an_obstacle = before.waiting_for.as_deref().is_some_and(|kind| wait.ends(kind));
+        if ends_an_obstacle && self.plan.announcements.is_empty() {
+            self.announce(Severity::Normal, "Resumed", wait.to_string());
+        }
         let overdue = self.target_overdue(wait);
         self.set_conditions(wait, overdue);
     }
@@ -162,8 +166,9 @@ impl Draft<'_> {
         match self.status.contest.clone() {
             Some(contest) => {
                 let message = format!(
-                    "{} has written the partition {} times; it is restored, see the documentation on ignore rules",
-                    contest.manager, contest.times
+                    "{} has written the partition {}; it is restored, see the documentation on ignore rules",
+                    contest.manager,
+                    in_a_row(contest.times)
                 );
                 self.condition(conditions::CONFLICT, Truth::True, "PartitionContested", &message);
             }

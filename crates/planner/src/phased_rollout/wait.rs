@@ -64,7 +64,33 @@ pub enum Wait {
     RolledBack { rollout: String, failed: String, revision: String },
 }
 
+/// The announced waits that keep a rollout from going on: their end is worth telling too.
+const OBSTACLES: [&str; 10] = [
+    "CannotManage",
+    "InvalidSpec",
+    "Suspended",
+    "ChecksFailing",
+    "PrometheusError",
+    "PrometheusConfigError",
+    "Paused",
+    "PartitionContested",
+    "OtherSetNotReady",
+    "TargetNotFound",
+];
+
 impl Wait {
+    /// Whether a wait of this kind was in the way, and is over with this one.
+    pub fn ends(&self, kind: &str) -> bool {
+        let goes_on = !matches!(
+            self,
+            Self::NotObserved { .. }
+                | Self::TargetNotFound { .. }
+                | Self::TargetDeleting { .. }
+                | Self::Releasing { .. }
+        );
+        OBSTACLES.contains(&kind) && goes_on && !self.is_announced()
+    }
+
     /// The kind of wait in one word: `waitingFor` in the status and the reason of events.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -274,7 +300,7 @@ impl fmt::Display for Wait {
             Self::InitialDelay { until } => write!(f, "all pods are available; the checks begin at {until}"),
             Self::Checks { progress } => write!(f, "waits for the checks: {progress}"),
             Self::ChecksFailing { check, failures, value } => {
-                write!(f, "{check} has failed {failures} times in a row: {value}")
+                write!(f, "{check} has failed {}: {value}", in_a_row(*failures))
             }
             Self::PrometheusError { check, error } | Self::PrometheusConfigError { check, error } => {
                 write!(f, "{check} gets no verdict: {error}")
@@ -320,4 +346,9 @@ impl fmt::Display for Wait {
             }
         }
     }
+}
+
+/// `once`, or how many times in a row.
+pub(super) fn in_a_row(times: i32) -> String {
+    if times == 1 { "once".to_owned() } else { format!("{times} times in a row") }
 }

@@ -350,3 +350,7 @@ mod tests;
 #[cfg(test)]
 #[path = "outage_tests.rs"]
 mod outage_tests;
+
+#[cfg(test)]
+#[path = "undefined_tests.rs"]
+mod undefined_tests;

@@ -1,0 +1,17 @@
+//! Scenarios of phased rollouts. Names that begin with `b_a` carry the section and the row of the behaviour catalogue
+//! that they come from.
+
+mod asking;
+mod catalogue;
+mod cluster;
+mod edges;
+mod failing;
+mod gates;
+mod invariants;
+mod listed;
+mod more_edges;
+mod native;
+mod operate;
+mod peer;
+mod random;
+mod states;
