@@ -63,6 +63,16 @@ impl Answers {
         script.to.push((text.to_owned(), says));
     }
 
+    /// From now on the gate fails behind which exactly these pods are of the new revision: its query names them.
+    pub fn hold(&self, updated: &[&str]) {
+        self.say_to(&named(updated), Says::something());
+    }
+
+    /// From now on it does not.
+    pub fn release(&self, updated: &[&str]) {
+        self.say_to(&named(updated), Says::Nothing);
+    }
+
     /// Where to ask.
     pub fn url(&self) -> String {
         self.proxy.url()
@@ -73,6 +83,11 @@ impl Answers {
         let query = |call: &sts_plus_harness::proxy::Call| call.parameter("query").map(str::to_owned);
         self.proxy.calls().iter().filter_map(query).collect()
     }
+}
+
+/// The pods as a query names them, in quotes; before the first there is a name that no pod has.
+fn named(updated: &[&str]) -> String {
+    if updated.is_empty() { "\"-\"".to_owned() } else { format!("\"{}\"", updated.join("|")) }
 }
 
 impl Says {

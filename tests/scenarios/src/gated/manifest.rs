@@ -96,7 +96,7 @@ impl Rollout {
             "initialDelaySeconds": 0,
             "periodSeconds": 0,
             "successThreshold": 1,
-            "query": { "expr": "errors > 0", "url": url },
+            "query": { "expr": "errors{pod=~\"${updatedPods}\"} > 0", "url": url },
         });
         Self { name: set.to_owned(), spec: json!({ "targetRef": set, "check": check }) }
     }

@@ -7,7 +7,16 @@ use super::Gated;
 use crate::cluster::Cluster;
 use crate::scenarios::Scenario;
 
+mod asking;
 mod basic;
+mod failing;
+mod leaving;
+mod partition;
+mod peer;
+mod people;
+mod replicas;
+mod revisions;
+mod targets;
 
 /// Scenarios from functions of the same name that take a stage.
 macro_rules! scenarios {
@@ -31,5 +40,17 @@ where
 
 /// Every scenario, the long ones first, so that none is left alone at the end.
 pub fn all() -> Vec<Scenario> {
-    [basic::all()].concat()
+    [
+        targets::all(),
+        partition::all(),
+        failing::all(),
+        revisions::all(),
+        peer::all(),
+        asking::all(),
+        people::all(),
+        leaving::all(),
+        replicas::all(),
+        basic::all(),
+    ]
+    .concat()
 }

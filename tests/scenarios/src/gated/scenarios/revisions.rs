@@ -1,0 +1,116 @@
+//! The template changes while it is rolled out, and rollouts that were there before the PhasedRollout.
+
+use super::scenarios;
+use crate::fixture::Template;
+use crate::gated::{Answers, Gated, Rollout, Says, Set};
+use crate::scenarios::Scenario;
+
+pub(super) fn all() -> Vec<Scenario> {
+    scenarios![
+        b_a10_9_another_revision_midway_starts_anew,
+        b_a10_10_a_revision_that_is_taken_back_midway_takes_its_pods_with_it,
+        b_a10_11_a_rollout_that_runs_already_is_pinned_first,
+        b_a10_26_an_operator_that_crashes_midway_goes_on_from_the_status,
+        b_a14_7_a_template_right_after_the_end_of_a_rollout_is_gated,
+    ]
+}
+
+async fn b_a10_9_another_revision_midway_starts_anew(stage: Gated) {
+    let answers = Answers::start(Says::Nothing).await;
+    answers.hold(&["web-2"]);
+    let _operator = stage.operator().await;
+    stage.given_managed(&Set::new("web", 3), &Rollout::new("web", &answers.url())).await;
+    stage.change("web", &Template::new("v2")).await;
+    stage.gate_waits_for("web", 2, "ChecksFailing").await;
+    let third = stage.change_and_observe("web", &Template::new("v3")).await;
+    stage.rollout_is("web", "rolling v3", |seen| seen.status.update_revision.as_ref() == Some(&third)).await;
+    answers.release(&["web-2"]);
+    stage.updated("web").await;
+    stage.serves("web", "v3").await;
+    stage.event("web", "RolloutStarted", "takes the place").await;
+    assert_eq!(
+        (stage.view().lives_of("web-0"), stage.view().lives_of("web-1")),
+        (2, 2),
+        "v2 never got there"
+    );
+    stage.finish();
+}
+
+async fn b_a10_10_a_revision_that_is_taken_back_midway_takes_its_pods_with_it(stage: Gated) {
+    let answers = Answers::start(Says::Nothing).await;
+    answers.hold(&["web-1", "web-2"]);
+    let _operator = stage.operator().await;
+    stage.given_managed(&Set::new("web", 3), &Rollout::new("web", &answers.url())).await;
+    stage.change("web", &Template::new("v2")).await;
+    stage.gate_waits_for("web", 1, "ChecksFailing").await;
+    stage.change_and_observe("web", &Template::new("v1")).await;
+    stage.updated("web").await;
+    stage.serves("web", "v1").await;
+    stage.event("web", "RolledBack", "all pods are back").await;
+    let lives: Vec<_> =
+        ["web-0", "web-1", "web-2"].map(|pod| stage.view().lives_of(pod)).into_iter().collect();
+    assert_eq!(lives, [1, 3, 3], "there and back, and the first was never touched");
+    stage.finish();
+}
+
+async fn b_a10_11_a_rollout_that_runs_already_is_pinned_first(stage: Gated) {
+    let answers = Answers::start(Says::Nothing).await;
+    answers.hold(&["web-3"]);
+    let _operator = stage.operator().await;
+    stage.given(&Set::new("web", 4)).await;
+    stage.change("web", &Template::new("v2").held_at(3)).await;
+    stage.pod_is("web-3", "new and not Ready", |pod| pod.image == "app:v2" && !pod.ready).await;
+    stage.create(&Rollout::new("web", &answers.url())).await;
+    stage.gate_waits_for("web", 3, "PodsToBeAvailable").await;
+    stage.set_is("web", "pinned", |set| set.partition == Some(3)).await;
+    stage.afflict("web-3", None).await;
+    let seen = stage.gate_waits_for("web", 3, "ChecksFailing").await;
+    assert_eq!(seen.status.ungated_pods, ["web-3"]);
+    answers.release(&["web-3"]);
+    stage.updated("web").await;
+    stage.serves("web", "v2").await;
+    assert_eq!(stage.view().partitions["web"], [0, 3, 2, 1, 0, 4]);
+    stage.finish();
+}
+
+async fn b_a10_26_an_operator_that_crashes_midway_goes_on_from_the_status(stage: Gated) {
+    let answers = Answers::start(Says::Nothing).await;
+    let gates: [&[&str]; 4] = [&[], &["web-2"], &["web-1", "web-2"], &["web-0", "web-1", "web-2"]];
+    for updated in gates {
+        answers.hold(updated);
+    }
+    let account = stage.account("operator").await;
+    let mut operator = stage.operator_of(&account);
+    stage.given_managed(&Set::new("web", 3), &Rollout::new("web", &answers.url())).await;
+    stage.change("web", &Template::new("v2")).await;
+    for (partition, updated) in [3, 2, 1, 0].into_iter().zip(gates) {
+        stage.gate_waits_for("web", partition, "ChecksFailing").await;
+        operator.crash().await;
+        answers.release(updated);
+        operator = stage.operator_of(&account);
+    }
+    stage.updated("web").await;
+    stage.serves("web", "v2").await;
+    assert_eq!(stage.view().partitions["web"], [0, 3, 2, 1, 0, 3], "as without crashes");
+    stage.finish();
+}
+
+async fn b_a14_7_a_template_right_after_the_end_of_a_rollout_is_gated(stage: Gated) {
+    let answers = Answers::start(Says::Nothing).await;
+    answers.hold(&["web-0", "web-1"]);
+    let _operator = stage.operator().await;
+    stage.given_managed(&Set::new("web", 2), &Rollout::new("web", &answers.url())).await;
+    stage.change("web", &Template::new("v2")).await;
+    // All pods are new and the final gate has not passed: the partition is up again by now.
+    stage.gate_waits_for("web", 0, "ChecksFailing").await;
+    stage.set_is("web", "pinned", |set| set.partition == Some(2) && set.current == set.update).await;
+    answers.hold(&[]);
+    stage.change_and_observe("web", &Template::new("v3")).await;
+    stage.gate_waits_for("web", 2, "ChecksFailing").await;
+    assert_eq!((stage.view().lives_of("web-0"), stage.view().lives_of("web-1")), (2, 2), "no pod of v3");
+    answers.release(&[]);
+    answers.release(&["web-0", "web-1"]);
+    stage.updated("web").await;
+    stage.serves("web", "v3").await;
+    stage.finish();
+}
