@@ -119,7 +119,16 @@ impl Prometheus {
     /// Starts one that scrapes these targets as job `test` and waits until it is ready. That is before its
     /// first scrape, for which to wait with `until_data("up == 1")`.
     pub async fn start(assets: &Assets, targets: &[SocketAddr]) -> Result<Self, PrometheusError> {
-        Self::start_on_a_free_port(assets, targets, None).await
+        Self::start_on_a_free_port(assets, Ipv4Addr::LOCALHOST, targets, None).await
+    }
+
+    /// The same at another address of this machine, for clients that have a network of their own.
+    pub async fn start_at(
+        assets: &Assets,
+        address: Ipv4Addr,
+        targets: &[SocketAddr],
+    ) -> Result<Self, PrometheusError> {
+        Self::start_on_a_free_port(assets, address, targets, None).await
     }
 
     /// The same, and it answers only those who show [`Self::credential`].
@@ -127,17 +136,19 @@ impl Prometheus {
         assets: &Assets,
         targets: &[SocketAddr],
     ) -> Result<Self, PrometheusError> {
-        Self::start_on_a_free_port(assets, targets, Some(Credential::basic(USER, PASSWORD))).await
+        let credential = Credential::basic(USER, PASSWORD);
+        Self::start_on_a_free_port(assets, Ipv4Addr::LOCALHOST, targets, Some(credential)).await
     }
 
     async fn start_on_a_free_port(
         assets: &Assets,
+        address: Ipv4Addr,
         targets: &[SocketAddr],
         credential: Option<Credential>,
     ) -> Result<Self, PrometheusError> {
         let mut attempt = 1;
         loop {
-            match Self::try_start(assets, targets, credential.clone()).await {
+            match Self::try_start(assets, address, targets, credential.clone()).await {
                 Err(PrometheusError::Start(ControlPlaneError::Died { tail, .. }))
                     if tail.contains(PORT_TAKEN) && attempt < PORT_ATTEMPTS =>
                 {
@@ -150,6 +161,7 @@ impl Prometheus {
 
     async fn try_start(
         assets: &Assets,
+        address: Ipv4Addr,
         targets: &[SocketAddr],
         credential: Option<Credential>,
     ) -> Result<Self, PrometheusError> {
@@ -158,7 +170,7 @@ impl Prometheus {
         let path = |name: &str| folder.path().join(name);
         write_targets(folder.path(), targets)?;
         let port = ports::free().ok_or(ControlPlaneError::NoFreePort)?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let address = SocketAddr::from((address, port));
 
         let mut command = Command::new(binary);
         command
@@ -283,7 +295,12 @@ fn config(folder: &Path) -> PathBuf {
 fn write_targets(folder: &Path, targets: &[SocketAddr]) -> io::Result<()> {
     let content = json!({
         "global": {"scrape_interval": SCRAPE_INTERVAL, "scrape_timeout": SCRAPE_INTERVAL},
-        "scrape_configs": [{"job_name": "test", "static_configs": [{"targets": targets}]}],
+        "scrape_configs": [{
+            "job_name": "test",
+            // A file that a web server serves as metrics does not say its format.
+            "fallback_scrape_protocol": "PrometheusText0.0.4",
+            "static_configs": [{"targets": targets}],
+        }],
     });
     fs::write(config(folder), content.to_string())
 }

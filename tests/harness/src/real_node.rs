@@ -161,6 +161,16 @@ impl RealNode {
         &self.control_plane
     }
 
+    /// Where pods reach what listens on the node.
+    pub fn address(&self) -> Ipv4Addr {
+        NODE_ADDRESS
+    }
+
+    /// What was built with the test bed.
+    pub fn assets(&self) -> &Assets {
+        &self.assets
+    }
+
     /// For programs that may do everything.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig

@@ -16,7 +16,7 @@ use http::{Request, Response, StatusCode, header::CONTENT_TYPE};
 
 use crate::loopback::Server;
 
-/// Prometheus refuses a scrape that does not say its format.
+/// The format of what is scraped.
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4";
 
 /// A gauge's values by their labels, by the gauge's name.

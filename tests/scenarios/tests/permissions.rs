@@ -11,9 +11,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use kube::Client;
+use kube::api::PostParams;
+use kube::{Api, Client};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use serde_json::json;
 use sts_plus_api::keys;
 use sts_plus_harness::Assets;
 use sts_plus_harness::faults::{Fault, Faults};
@@ -25,6 +28,7 @@ use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
 use sts_plus_scenarios::cluster::Cluster;
 use sts_plus_scenarios::fixture::{Template, three_zones};
+use sts_plus_scenarios::gated::{Answers, Gated, Rollout, Says, Set};
 use sts_plus_scenarios::observer::DEADLINE;
 use sts_plus_scenarios::real::RealCluster;
 use sts_plus_scenarios::rules;
@@ -48,12 +52,15 @@ fn main() -> ExitCode {
 }
 
 fn compare(assets: &Assets) -> Result<Completion, Failed> {
-    let granted: BTreeSet<Use> = rules::work().iter().chain(&rules::home()).flat_map(uses).collect();
+    let granted = [rules::work(), rules::home(), rules::secrets()].concat();
+    let granted: BTreeSet<Use> = granted.iter().flat_map(uses).collect();
     let mut used = BTreeSet::new();
     for streaming_lists in [true, false] {
         let runtime = Runtime::new().unwrap();
-        let cluster = runtime.block_on(RealCluster::start(assets, streaming_lists)).unwrap();
-        used.extend(runtime.block_on(work(Arc::new(cluster))));
+        let cluster: Arc<dyn Cluster> =
+            Arc::new(runtime.block_on(RealCluster::start(assets, streaming_lists)).unwrap());
+        used.extend(runtime.block_on(gated_rollout(&cluster)));
+        used.extend(runtime.block_on(group_rollout(cluster)));
     }
     let unused: Vec<_> = granted.difference(&used).collect();
     let missing: Vec<_> = used.difference(&granted).collect();
@@ -70,8 +77,40 @@ fn uses(rule: &PolicyRule) -> Vec<Use> {
         .collect()
 }
 
-/// A rollout with everything that makes the operator ask for something.
-async fn work(cluster: Arc<dyn Cluster>) -> BTreeSet<Use> {
+/// A phased rollout with everything that makes the operator ask for something: a Secret, an approval that is used up, a
+/// partition that somebody else writes, the way back, and the end of the rollout object.
+async fn gated_rollout(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
+    let stage = Gated::new(cluster, "gated-permissions").await;
+    let answers = Answers::start(Says::Nothing).await;
+    let secrets = Api::<Secret>::namespaced(cluster.user(), &stage.namespace);
+    let secret = json!({ "metadata": { "name": "prom-secret" }, "stringData": { "token": "t" } });
+    secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    let operator = stage.operator().await;
+    let rollout = Rollout::new("web", &answers.url()).spec(&json!({
+        "approval": "FirstPod",
+        "onFailure": "Rollback",
+        "check": { "failureThreshold": 1, "query": { "secretRef": "prom-secret" } },
+    }));
+    stage.given_managed(&Set::new("web", 2), &rollout).await;
+    stage.partition("web", 1, "somebody").await;
+    stage.event("web", "PartitionRestored", "somebody has set the partition to 1").await;
+
+    let revision = stage.change_and_observe("web", &Template::new("v2").held_at(1)).await;
+    stage.waits_for("web", "Approval").await;
+    stage.approve("web", &revision).await;
+    stage.gate_waits_for("web", 1, "PodsToBeAvailable").await;
+    answers.say(Says::something());
+    stage.afflict("web-1", None).await;
+    stage.phase("web", "RolledBack").await;
+    stage.delete("web").await;
+    operator.stop().await;
+    let requests = stage.requests().await;
+    stage.finish();
+    requests.into_iter().map(|request| (request.verb, request.resource)).collect()
+}
+
+/// A rollout of a group with everything that makes the operator ask for something.
+async fn group_rollout(cluster: Arc<dyn Cluster>) -> BTreeSet<Use> {
     let scene = Scene::new(&cluster, "permissions").await;
     let zones = three_zones(2);
     scene.given(&zones).await;

@@ -43,12 +43,14 @@ impl<K> Default for Probes<K> {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> Probes<K> {
-    /// The answers that wait to be counted, and the checks whose query for this step is under way.
+    /// The answers that wait to be counted, and the checks whose query for this step is under way. Queries for any
+    /// other step are given up: nobody counts their answers, and each holds a slot of its server.
     pub(super) fn look(&self, key: &K, step: Option<&Step>) -> (Vec<Outcome>, BTreeSet<String>) {
-        let keys = lock(&self.keys);
-        let Some(probe) = keys.get(key) else { return Default::default() };
-        let under_way = probe.under_way.iter().filter(|(_, flight)| Some(&flight.step) == step);
-        (probe.uncounted.clone(), under_way.map(|(check, _)| check.clone()).collect())
+        let mut keys = lock(&self.keys);
+        let Some(probe) = keys.get_mut(key) else { return Default::default() };
+        let others = probe.under_way.extract_if(|_, flight| Some(&flight.step) != step);
+        others.for_each(|(_, flight)| flight.task.abort());
+        (probe.uncounted.clone(), probe.under_way.keys().cloned().collect())
     }
 
     /// Forgets answers that a written status has counted, or passed over.

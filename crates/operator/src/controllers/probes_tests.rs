@@ -54,22 +54,41 @@ async fn an_answer_waits_until_it_is_counted() {
     assert!(probes.keys.lock().unwrap().is_empty(), "nothing is kept of a key at rest");
 }
 
-#[tokio::test]
-async fn a_query_under_way_counts_for_its_own_step_only_and_gives_way_to_the_next_one() {
-    let probes = Probes::default();
-    let dropped = Arc::new(AtomicUsize::new(0));
-    let guard = Guard(Arc::clone(&dropped));
+/// Starts a query that is never answered.
+fn hangs(probes: &Probes<&'static str>, check: &str, partition: i32, given_up: &Arc<AtomicUsize>) {
+    let guard = Guard(Arc::clone(given_up));
     let hangs = async move {
         let _guard = guard;
         pending::<Outcome>().await
     };
-    probes.start(&"key", ("check".to_owned(), step(3)), hangs, |_| {});
+    probes.start(&"key", (check.to_owned(), step(partition)), hangs, |_| {});
+}
+
+#[tokio::test]
+async fn a_query_under_way_gives_way_to_one_of_its_check_for_another_step() {
+    let probes = Probes::default();
+    let given_up = Arc::new(AtomicUsize::new(0));
+    hangs(&probes, "check", 3, &given_up);
     assert_eq!(probes.look(&"key", Some(&step(3))).1.len(), 1);
-    assert_eq!(probes.look(&"key", Some(&step(2))).1.len(), 0, "another step may ask");
     answered(&probes, outcome(2, 1)).await;
     tokio::task::yield_now().await;
-    assert_eq!(dropped.load(Ordering::SeqCst), 1, "the older one is given up");
+    assert_eq!(given_up.load(Ordering::SeqCst), 1);
     assert_eq!(probes.look(&"key", Some(&step(3))).1.len(), 0);
+}
+
+#[tokio::test]
+async fn queries_for_another_step_are_given_up_also_where_their_check_is_no_more() {
+    let probes = Probes::default();
+    let given_up = Arc::new(AtomicUsize::new(0));
+    hangs(&probes, "former", 3, &given_up);
+    hangs(&probes, "check", 2, &given_up);
+    let under_way = probes.look(&"key", Some(&step(2))).1;
+    assert_eq!(under_way, BTreeSet::from(["check".to_owned()]));
+    tokio::task::yield_now().await;
+    assert_eq!(given_up.load(Ordering::SeqCst), 1, "its slot is free for others");
+    assert_eq!(probes.look(&"key", None).1.len(), 0);
+    tokio::task::yield_now().await;
+    assert_eq!(given_up.load(Ordering::SeqCst), 2, "nothing rolls any more");
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@
 )]
 
 mod fleet;
+mod gated;
 mod operator;
 mod stages;
 mod workload;
@@ -48,7 +49,7 @@ enum Unavailable {
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Both tests want the two cores to themselves.
+    // Each test wants the two cores to themselves.
     arguments.test_threads = Some(1);
     let cluster = match (arguments.list, real_node::supported()) {
         (true, _) => Err(Unavailable::Start),
@@ -77,6 +78,17 @@ fn main() -> ExitCode {
                 }
             }
         }),
+        trial(
+            "a_version_that_turns_bad_goes_back_and_two_pods_are_never_touched",
+            &cluster,
+            async |cluster| {
+                if let Err(reason) = &cluster.sts_plus {
+                    return cannot_run(reason);
+                }
+                gated::rollback(&cluster.node).await;
+                Ok(Completion::Completed)
+            },
+        ),
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);
     stages::tell();
@@ -92,6 +104,7 @@ fn start(sandbox: Sandbox, assets: &Assets) -> Result<Cluster, Unavailable> {
     let mut stages = Stages::begin("the node");
     let sts_plus = dist_binary();
     let mut images = vec![workload::image("v1"), workload::image("v2")];
+    images.extend(gated::images());
     images.extend(sts_plus.as_deref().map(image));
     match runtime.block_on(RealNode::start(sandbox, assets, &images)) {
         Ok(node) => {
@@ -109,7 +122,11 @@ fn start(sandbox: Sandbox, assets: &Assets) -> Result<Cluster, Unavailable> {
 async fn describe(node: &RealNode) {
     let logs =
         ["-n", operator::HOME, "logs", "--prefix", "--tail=50", "-l", "app.kubernetes.io/name=sts-plus"];
-    for question in [&["get", "pods,statefulsets", "-A", "-o", "wide"][..], &["get", "events", "-A"], &logs] {
+    for question in [
+        &["get", "pods,statefulsets,phasedrollouts", "-A", "-o", "wide"][..],
+        &["get", "events", "-A"],
+        &logs,
+    ] {
         let answer = node.kubectl(question).await.unwrap_or_else(|error| error.to_string());
         eprintln!("kubectl {}:\n{answer}", question.join(" "));
     }

@@ -24,6 +24,8 @@ use crate::{
 pub(crate) const IMAGE: &str = "localhost/sts-plus:test";
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/sts-plus");
 pub(crate) const HOME: &str = "sts-plus";
+/// The kind that the chart brings along.
+pub(crate) const KIND: &str = "phasedrollouts.sts.plus";
 const DEMO: &str = "demo";
 const METRICS_PORT: u16 = 8001;
 const COPIES: usize = 2;
@@ -53,7 +55,8 @@ pub(crate) async fn three_zones(node: &RealNode, sts_plus: &Path) {
     stages.end("rolled back to v1 under another leader");
 }
 
-async fn install(node: &RealNode) {
+/// Installs the chart; where it is installed already, nothing changes.
+pub(crate) async fn install(node: &RealNode) {
     let namespace = json!({
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -68,6 +71,7 @@ async fn install(node: &RealNode) {
         .args(["--set", &format!("replicas={COPIES}")]);
     let manifests = output(helm, "").await.unwrap();
     node.kubectl_with(&["apply", "-f", "-"], &manifests).await.unwrap();
+    node.kubectl(&["wait", "--for=condition=Established", "--timeout=2m", "crd", KIND]).await.unwrap();
     ready_pods(node, HOME, COPIES).await;
 }
 
@@ -181,7 +185,7 @@ fn value(metrics: &str, series: &str) -> Option<f64> {
 }
 
 /// The pods of a namespace, once there are so many and all are Ready.
-async fn ready_pods(node: &RealNode, namespace: &str, count: usize) -> ObjectList<Pod> {
+pub(crate) async fn ready_pods(node: &RealNode, namespace: &str, count: usize) -> ObjectList<Pod> {
     let pods = pods(node, namespace);
     until(DEADLINE, format!("{count} pods Ready in {namespace}"), || async {
         let found = pods.list(&ListParams::default()).await?;
@@ -196,6 +200,6 @@ async fn ready_pods(node: &RealNode, namespace: &str, count: usize) -> ObjectLis
     .await
 }
 
-fn pods(node: &RealNode, namespace: &str) -> Api<Pod> {
+pub(crate) fn pods(node: &RealNode, namespace: &str) -> Api<Pod> {
     Api::namespaced(node.control_plane().admin(), namespace)
 }

@@ -18,7 +18,7 @@ use crate::{DEADLINE, fleet, stages::Stages};
 
 /// The container in each pod.
 pub(crate) const CONTAINER: &str = "app";
-const PORT: u16 = 8080;
+pub(crate) const PORT: u16 = 8080;
 
 pub(crate) fn image_name(version: &str) -> String {
     format!("localhost/app:{version}")

@@ -13,6 +13,7 @@ pub mod manifest;
 pub mod scenarios;
 pub mod seen;
 mod stage;
+pub mod trials;
 
 pub use answers::{Answers, Says};
 pub use manifest::{Rollout, Set};

@@ -1,0 +1,205 @@
+//! The operator dies at every write of a rollout and of a rollback, before it and after it, and starts again.
+
+use std::sync::{Arc, Mutex};
+
+use futures::future::join_all;
+use serde_json::json;
+use sts_plus_api::phased_rollout::{PhasedRolloutStatus, RevisionPods};
+use sts_plus_harness::faults::{Fault, Faults, Side, crash_at};
+
+use crate::cluster::{Account, Cluster};
+use crate::fixture::Template;
+use crate::gated::{Answers, Gated, Rollout, Says, Set};
+use crate::scenarios::{Scenario, Stage};
+
+/// Sets that are rolled at once, each in a namespace of its own.
+const LANES: usize = 4;
+
+const SET: &str = "web";
+const REPLICAS: u32 = 2;
+
+/// What is rolled again and again.
+#[derive(Clone, Copy, Debug)]
+enum Story {
+    /// Every check passes.
+    Forward,
+    /// The first pod turns the check bad, and goes back.
+    Back,
+}
+
+pub(super) fn all() -> Vec<Scenario> {
+    let scenario = |name, play| Scenario { name, stage: Stage::Shared, needs_binary: false, play };
+    vec![
+        scenario("b_a14_11_a_crash_at_any_write_of_a_rollout_leaves_its_trace_as_it_is", |cluster, _| {
+            Box::pin(enumerate(cluster, Story::Forward))
+        }),
+        scenario("b_a14_11_a_crash_at_any_write_of_a_rollback_leaves_its_trace_as_it_is", |cluster, _| {
+            Box::pin(enumerate(cluster, Story::Back))
+        }),
+    ]
+}
+
+async fn enumerate(cluster: Arc<dyn Cluster>, story: Story) {
+    let mut lanes: Vec<_> = join_all((0..LANES).map(|_| Lane::new(&cluster, story))).await;
+    let writes = lanes[0].writes_without_a_crash().await;
+    println!("crash enumeration, {story:?}: {writes} writes, {} runs", 2 * writes);
+    let points = (0..writes).flat_map(|write| [(write, Side::Before), (write, Side::After)]);
+    let points = Mutex::new(points.collect::<Vec<_>>().into_iter());
+    let reached = join_all(lanes.iter_mut().map(|lane| {
+        let points = &points;
+        async move {
+            let mut reached = 0;
+            while let Some((write, side)) = { points.lock().unwrap().next() } {
+                reached += usize::from(lane.crash(write, side).await);
+            }
+            reached
+        }
+    }))
+    .await;
+    // Two changes that are seen together are told once, so a run may have a few writes less than another.
+    let reached: usize = reached.into_iter().sum();
+    println!("crash enumeration, {story:?}: {reached} of {} crashes happened before the end", 2 * writes);
+    assert!(4 * reached >= 3 * 2 * writes, "only {reached} of {} crashes happened", 2 * writes);
+    for lane in lanes {
+        let deletions = lane.stage.requests().await.iter().filter(|request| request.deletes_pod()).count();
+        assert!(matches!(story, Story::Back) || deletions == 0, "{deletions} deletions in a rollout");
+        lane.stage.finish();
+    }
+}
+
+/// A set that is rolled again and again, each time to a new version.
+struct Lane {
+    stage: Gated,
+    story: Story,
+    account: Account,
+    version: usize,
+    _answers: Answers,
+}
+
+/// How far the trace had come before a run.
+struct Mark {
+    partitions: usize,
+    states: usize,
+    lives: Vec<usize>,
+}
+
+impl Lane {
+    async fn new(cluster: &Arc<dyn Cluster>, story: Story) -> Self {
+        let stage = Gated::new(cluster, &format!("crash-{story:?}").to_lowercase()).await;
+        let set = Set::new(SET, REPLICAS);
+        let answers = Answers::start(Says::Nothing).await;
+        answers.say_to(&set.pod(1), Says::something());
+        let mut rollout = Rollout::new(SET, &answers.url());
+        if matches!(story, Story::Back) {
+            rollout = rollout.spec(&json!({
+                "onFailure": "Rollback",
+                "check": {"failureThreshold": 1, "query": {"expr": "errors{pod=~\"${updatedPods}\"} > 0"}},
+            }));
+        }
+        let account = stage.account("operator").await;
+        let operator = stage.operator_of(&account);
+        stage.given_managed(&set, &rollout).await;
+        operator.crash().await;
+        Self { stage, story, account, version: 1, _answers: answers }
+    }
+
+    async fn writes_without_a_crash(&mut self) -> usize {
+        let (mark, revision) = self.next_version().await;
+        let counted = Faults::new(|_| Fault::None);
+        let operator = self.stage.operator_through(&counted.client(&self.account.client));
+        self.ended_and_told(&revision).await;
+        operator.crash().await;
+        self.assert_trace(&mark, &revision, "without a crash");
+        counted.calls().iter().filter(|call| call.write.is_some()).count()
+    }
+
+    /// One rollout with a crash; whether it came to the crash.
+    async fn crash(&mut self, write: usize, side: Side) -> bool {
+        let (mark, revision) = self.next_version().await;
+        let faults = Faults::new(crash_at(write, side));
+        let operator = self.stage.operator_through(&faults.client(&self.account.client));
+        let reached = tokio::select! {
+            () = faults.blocked() => true,
+            () = self.ended_and_told(&revision) => false,
+        };
+        operator.crash().await;
+        let what = format!("crash at write {write}, {side:?}");
+        self.stage.view().note(format!("{what}: {reached}"));
+        let operator = self.stage.operator_of(&self.account);
+        self.ended(&revision).await;
+        operator.crash().await;
+        self.assert_trace(&mark, &revision, &what);
+        reached
+    }
+
+    /// The end has come, and the operator writes nothing more; events come last.
+    async fn ended_and_told(&self, revision: &str) {
+        self.ended(revision).await;
+        self.stage.requests().await;
+    }
+
+    async fn ended(&self, revision: &str) {
+        let version = match self.story {
+            Story::Forward => {
+                self.stage.updated(SET).await;
+                self.version
+            }
+            Story::Back => {
+                let back = |status: &PhasedRolloutStatus| {
+                    status.failure.as_ref().is_some_and(|failure| failure.revision == revision)
+                };
+                self.stage
+                    .rollout_is(SET, "rolled back", |seen| seen.phase() == "RolledBack" && back(&seen.status))
+                    .await;
+                1
+            }
+        };
+        self.stage.serves(SET, &format!("v{version}")).await;
+        self.stage.set_is(SET, "held", |set| set.partition == Some(2)).await;
+    }
+
+    /// The set gets a new template while no operator looks.
+    async fn next_version(&mut self) -> (Mark, String) {
+        self.version += 1;
+        let revision =
+            self.stage.change_and_observe(SET, &Template::new(&format!("v{}", self.version))).await;
+        let seen = self.stage.view();
+        let mark = Mark {
+            partitions: seen.partitions[SET].len(),
+            states: seen.history[SET].len(),
+            lives: lives(&seen),
+        };
+        (mark, revision)
+    }
+
+    /// The trace is the same wherever the crash was.
+    fn assert_trace(&self, mark: &Mark, revision: &str, what: &str) {
+        let seen = self.stage.view();
+        // The partition starts and ends at the replicas; pods come anew, the first of them twice where it goes back.
+        let (partitions, lives_since): (&[_], [_; 2]) = match self.story {
+            Story::Forward => (&[1, 0, 2], [1, 1]),
+            Story::Back => (&[1, 2], [0, 2]),
+        };
+        assert_eq!(seen.partitions[SET][mark.partitions..], *partitions, "{what}");
+        let since: Vec<_> = lives(&seen).iter().zip(&mark.lives).map(|(now, then)| now - then).collect();
+        assert_eq!(since, lives_since, "{what}");
+
+        let states = &seen.history[SET][mark.states..];
+        // Our own writes, seen late, are not taken for somebody else's.
+        assert!(states.iter().all(|past| past.status.contest.is_none()), "{what}: contested");
+        assert!(states.iter().all(|past| past.status.ungated_pods.is_empty()), "{what}: ungated");
+        let end = &seen.rollouts[SET].status;
+        assert_eq!(end.rolling_pod_status, None, "{what}");
+        assert_eq!(end.update_revision.as_deref(), Some(revision), "{what}");
+        assert_eq!(end.partition, Some(2), "{what}");
+        let pods: Vec<_> = end.pods.iter().map(|RevisionPods { pods, ready, .. }| (*pods, *ready)).collect();
+        assert_eq!(pods, [(2, 2)], "{what}");
+        assert_eq!(end.failure.is_some(), matches!(self.story, Story::Back), "{what}");
+        let all_of_one = end.pods.iter().all(|pods| pods.revision == seen.sets[SET].current);
+        assert!(all_of_one, "{what}: {end:?}");
+    }
+}
+
+fn lives(seen: &crate::gated::Seen) -> Vec<usize> {
+    (0..REPLICAS).map(|index| seen.lives_of(&format!("{SET}-{index}"))).collect()
+}
