@@ -1,7 +1,9 @@
 //! The operator dies at every write of a rollout, before it and after it, and starts again; and somebody writes in
 //! between all the time.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Event;
@@ -9,6 +11,7 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use sts_plus_harness::faults::{Fault, Faults, Side, crash_at};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::scenarios;
@@ -19,6 +22,9 @@ use crate::scenarios::{Scenario, Stage};
 
 /// Sets that are rolled at once, each in a namespace of its own.
 const LANES: usize = 6;
+
+/// How long a status is held so that it comes too late: much longer than a request takes.
+const HELD: Duration = Duration::from_millis(300);
 
 pub(super) fn all() -> Vec<Scenario> {
     let mut all = vec![Scenario {
@@ -131,25 +137,38 @@ impl Lane {
 
 async fn b_a14_12_conflicts_lose_no_answer_and_repeat_no_event(stage: Gated) {
     let answers = Answers::start(Says::Nothing).await;
-    let _operator = stage.operator().await;
-    stage.given_managed(&Set::new("web", 3), &Rollout::new("web", &answers.url())).await;
+    let account = stage.account("operator").await;
+    let (about_to_write, mut told) = mpsc::unbounded_channel();
+    let statuses = AtomicUsize::new(0);
+    // Every second status is held until somebody else has written, or has had the time to.
+    let faults = Faults::new(move |call| {
+        let status = call.write.is_some() && call.path.contains("/phasedrollouts/web/status");
+        if status && statuses.fetch_add(1, Ordering::Relaxed) % 2 == 1 && about_to_write.send(()).is_ok() {
+            Fault::Delay(HELD)
+        } else {
+            Fault::None
+        }
+    });
+    let _operator = stage.operator_through(&faults.client(&account.client));
     let mut busy = JoinSet::new();
     let rollouts = stage.rollouts();
     busy.spawn(async move {
-        for number in 0_u32.. {
+        let mut number = 0;
+        while told.recv().await.is_some() {
+            number += 1;
             let fields = json!({ "metadata": { "annotations": { "number": number.to_string() } } });
             rollouts.patch("web", &PatchParams::default(), &Patch::Merge(&fields)).await.unwrap();
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     });
+    stage.given_managed(&Set::new("web", 3), &Rollout::new("web", &answers.url())).await;
     stage.change_and_observe("web", &Template::new("v2")).await;
     stage.serves("web", "v2").await;
     stage.updated("web").await;
     busy.shutdown().await;
     assert_eq!(answers.queries().len(), 4, "each answer was counted");
     stage.event("web", "RolloutCompleted", "").await;
-    let told = stage.requests().await;
-    let refused = told.iter().filter(|request| request.code == 409).count();
+    let requests = stage.requests().await;
+    let refused = requests.iter().filter(|request| request.code == 409).count();
     assert!(refused > 0, "there were no conflicts, so this shows nothing");
     let events = Api::<Event>::namespaced(stage.cluster.user(), &stage.namespace);
     let about = ListParams::default().fields("involvedObject.kind=PhasedRollout");

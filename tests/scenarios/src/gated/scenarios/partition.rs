@@ -10,7 +10,6 @@ use sts_plus_api::conditions::{CONFLICT, Truth};
 use sts_plus_api::keys;
 use sts_plus_harness::Assets;
 use sts_plus_harness::output::output;
-use tokio::task::JoinSet;
 
 use super::scenarios;
 use crate::fixture::Template;
@@ -93,25 +92,27 @@ async fn b_a10_15_a_fighter_is_told_and_answered_ever_more_slowly(stage: Gated) 
     let account = stage.account("operator").await;
     let _operator = stage.operator_of(&account);
     stage.given_managed(&Set::new("web", 3), &Rollout::new("web", "prom:9090")).await;
-    let mut fighter = JoinSet::new();
-    let sets = stage.sets();
-    fighter.spawn(async move {
-        let fields = json!({ "spec": { "updateStrategy": { "rollingUpdate": { "partition": 1 } } } });
-        let parameters = PatchParams { field_manager: Some("gitops".to_owned()), ..PatchParams::default() };
+    let fight = async {
         loop {
-            sets.patch("web", &parameters, &Patch::Merge(&fields)).await.unwrap();
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            stage.set_is("web", "restored", |set| set.partition != Some(1)).await;
+            stage.partition("web", 1, "gitops").await;
         }
-    });
-    let contested = stage.waits_for("web", "PartitionContested").await;
-    assert_eq!(contested.truth(CONFLICT), Some((Truth::True, "PartitionContested")));
-    assert!(contested.condition(CONFLICT).unwrap().message.starts_with("gitops has written the partition"));
-    stage
-        .rollout_is("web", "in the eighth round", |seen| {
-            seen.status.contest.as_ref().is_some_and(|contest| contest.times >= ROUNDS)
-        })
-        .await;
-    fighter.shutdown().await;
+    };
+    let watch = async {
+        let contested = stage.waits_for("web", "PartitionContested").await;
+        assert_eq!(contested.truth(CONFLICT), Some((Truth::True, "PartitionContested")));
+        let words = &contested.condition(CONFLICT).unwrap().message;
+        assert!(words.starts_with("gitops has written the partition"), "{words}");
+        stage
+            .rollout_is("web", "in the last round", |seen| {
+                seen.status.contest.as_ref().is_some_and(|contest| contest.times >= ROUNDS)
+            })
+            .await
+    };
+    tokio::select! {
+        () = fight => {}
+        _ = watch => {}
+    }
     // Once to pin, once to claim, once for each round; and the one that may be under way.
     let requests = stage.cluster.requests(&account).unwrap();
     let writes =
