@@ -33,7 +33,8 @@ async fn b_a10_13_a_partition_that_is_overwritten_at_rest_is_restored(stage: Gat
     stage.partition("web", 1, "gitops").await;
     let words = stage.event("web", "PartitionRestored", "gitops").await;
     assert_eq!(words, "gitops has set the partition to 1; it is restored to 3");
-    let seen = stage.updated("web").await;
+    stage.updated("web").await;
+    let seen = stage.rollout_is("web", "in conflict", |seen| seen.condition(CONFLICT).is_some()).await;
     assert_eq!(seen.truth(CONFLICT), Some((Truth::True, "PartitionContested")));
     assert_eq!(seen.status.contest.unwrap().manager, "gitops");
     assert_eq!(stage.view().partitions["web"], [0, 3, 1, 3]);
