@@ -11,6 +11,9 @@ use crate::scenarios::Scenario;
 
 const ROLLBACK: &str = include_str!("../../../../../examples/phased-rollout/rollback.yaml");
 
+/// Many times what a gate takes that passes, since only the one with the broken pod shall not.
+const DEADLINE_SECONDS: u32 = 10;
+
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
         b_a14_13_a_failed_gate_brings_the_changed_pods_back,
@@ -143,7 +146,8 @@ async fn b_a10_20_a_pod_that_goes_during_the_checks_starts_the_delay_anew(stage:
 async fn b_a10_21_a_pod_that_never_gets_ready_fails_its_gate_and_a_good_template_replaces_it(stage: Gated) {
     let answers = Answers::start(Says::Nothing).await;
     let _operator = stage.operator().await;
-    let rollout = Rollout::new("web", &answers.url()).spec(&json!({ "progressDeadlineSeconds": 4 }));
+    let rollout =
+        Rollout::new("web", &answers.url()).spec(&json!({ "progressDeadlineSeconds": DEADLINE_SECONDS }));
     let ordered = json!({ "podManagementPolicy": "OrderedReady" });
     stage.given_managed(&Set::new("web", 3).spec(&ordered), &rollout).await;
     stage.change("web", &Template::new("v2").held_at(2)).await;
@@ -164,7 +168,7 @@ async fn b_a10_21_a_pod_that_never_gets_ready_is_brought_back(stage: Gated) {
     let answers = Answers::start(Says::Nothing).await;
     let _operator = stage.operator().await;
     let rollout = Rollout::example(ROLLBACK, &answers.url())
-        .spec(&json!({ "progressDeadlineSeconds": 4, "check": { "successThreshold": 1 } }));
+        .spec(&json!({ "progressDeadlineSeconds": DEADLINE_SECONDS, "check": { "successThreshold": 1 } }));
     let ordered = json!({ "podManagementPolicy": "OrderedReady" });
     let set = Set::new("web", 3).spec(&ordered);
     stage.given_managed(&set, &rollout).await;
