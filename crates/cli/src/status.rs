@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use sts_plus_operator::controllers::rollout_group::world;
-use sts_plus_operator::shell::api::{Api, Resource};
+use sts_plus_operator::shell::api::{Api, ApiError, Place, Resource};
 use sts_plus_operator::shell::cache::{Cache, Listener, Scope};
 use sts_plus_operator::shell::events;
 use sts_plus_operator::shell::executor::Domain;
@@ -27,9 +27,6 @@ const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// With --watch, changes within this time make one screen.
 const SETTLE: Duration = Duration::from_millis(100);
-
-/// What is looked at.
-const SHOWN: [Resource; 3] = [Resource::StatefulSets, Resource::Pods, Resource::PhasedRollouts];
 
 /// What to show.
 #[derive(Debug, Args)]
@@ -75,13 +72,14 @@ pub(crate) async fn status(connection: &Connection, arguments: &Arguments) -> Re
     let listener: Listener = Arc::new(move |_| notify.notify_one());
     // Nothing is recorded from here: a screen only looks.
     let (recorder, _unsent) = events::channel(api.clone(), String::new());
-    let cache = Cache::start(&api, (&SHOWN, &scope), &recorder, &listener, &mut tasks);
+    let shown = shown(&api, &scope).await;
+    let cache = Cache::start(&api, (&shown, &scope), &recorder, &listener, &mut tasks);
     let first_list = cache.completed(Cache::first_round());
     if tokio::time::timeout(FIRST_ANSWER_LIMIT, first_list).await.is_err() {
         bail!("{}", cache.trouble().unwrap_or_else(|| "the API server does not answer".to_owned()));
     }
 
-    let mut shown = String::new();
+    let mut printed = String::new();
     loop {
         let (sections, wake_at) = look(&cache, arguments.group.as_deref());
         let page = match arguments.output {
@@ -89,9 +87,9 @@ pub(crate) async fn status(connection: &Connection, arguments: &Arguments) -> Re
             Output::Json if arguments.watch => format!("{}\n", serde_json::to_string(&sections)?),
             Output::Json => format!("{}\n", serde_json::to_string_pretty(&sections)?),
         };
-        if page != shown {
-            print(&page, arguments, shown.is_empty())?;
-            shown = page;
+        if page != printed {
+            print(&page, arguments, printed.is_empty())?;
+            printed = page;
         }
         if !arguments.watch {
             return Ok(());
@@ -103,6 +101,22 @@ pub(crate) async fn status(connection: &Connection, arguments: &Arguments) -> Re
             () = tokio::time::sleep(wake.unwrap_or(Duration::from_hours(1))) => {}
         }
     }
+}
+
+/// What can be looked at. Whoever may not see rollouts, or has a cluster that does not know them, still sees groups.
+async fn shown(api: &Api, scope: &Scope) -> Vec<Resource> {
+    let namespace = match scope {
+        Scope::Cluster => None,
+        Scope::Namespaces(names) => names.first().map(String::as_str),
+    };
+    let mut shown = vec![Resource::StatefulSets, Resource::Pods];
+    match api.list(Place::collection(Resource::PhasedRollouts, namespace), &[("limit", "1")]).await {
+        Err(ApiError::NotFound(_)) => {}
+        Err(ApiError::Forbidden(why)) => eprintln!("sts-plus: PhasedRollouts are not shown: {why}"),
+        // Whatever else is wrong is told by whoever looks at the rest.
+        Ok(_) | Err(_) => shown.push(Resource::PhasedRollouts),
+    }
+    shown
 }
 
 fn print(page: &str, arguments: &Arguments, first: bool) -> Result<()> {

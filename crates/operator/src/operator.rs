@@ -117,18 +117,15 @@ pub async fn run(
     let (recorder, sender) = events::channel(api(clients.events), settings.instance);
     tasks.spawn(sender.run());
 
-    let (mut leadership, mut lease_loop) = match settings.lease {
-        Some(config) => {
-            let (leadership, lease_loop) = lease::start(api(clients.lease), config, stop.clone());
-            let mut lease_tasks = JoinSet::new();
-            lease_tasks.spawn(lease_loop);
-            (leadership, lease_tasks)
-        }
-        None => {
-            // Without a lease this process always leads.
-            metrics.leader.set(1);
-            (Leadership::always(), JoinSet::new())
-        }
+    let mut lease_loop = JoinSet::new();
+    let mut leadership = if let Some(config) = settings.lease {
+        let (leadership, work) = lease::start(api(clients.lease), config, stop.clone());
+        lease_loop.spawn(work);
+        leadership
+    } else {
+        // Without a lease this process always leads.
+        metrics.leader.set(1);
+        Leadership::always()
     };
     let health = Health::new(metrics.clone(), leadership.clone());
     if let Some(listener) = settings.listener {

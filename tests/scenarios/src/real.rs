@@ -29,13 +29,23 @@ pub struct RealCluster {
 impl RealCluster {
     /// Starts one; `streaming_lists` as servers from 1.34 on have them.
     pub async fn start(assets: &Assets, streaming_lists: bool) -> Result<Self, ControlPlaneError> {
+        Self::start_with(assets, streaming_lists, &[]).await
+    }
+
+    /// The same with features that are off by default, such as `MaxUnavailableStatefulSet`.
+    pub async fn start_with(
+        assets: &Assets,
+        streaming_lists: bool,
+        features: &[&str],
+    ) -> Result<Self, ControlPlaneError> {
+        let features = || features.iter().map(|feature| format!("--feature-gates={feature}=true"));
+        let limits = ["--kube-api-qps=2000", "--kube-api-burst=4000"].map(str::to_owned);
         let options = Options {
             streaming_lists,
+            api_server_flags: features().collect(),
             controllers: HOLLOW_NODE_CONTROLLERS.iter().chain(&[QUOTAS]).map(|&name| name.into()).collect(),
             // Its own limiter would make every scenario wait for it: it allows 20 requests a second by default.
-            controller_manager_flags: ["--kube-api-qps=2000", "--kube-api-burst=4000"]
-                .map(str::to_owned)
-                .to_vec(),
+            controller_manager_flags: limits.into_iter().chain(features()).collect(),
             ..Options::default()
         };
         let control_plane = ControlPlane::start(assets, options).await?;

@@ -11,6 +11,7 @@ use sts_plus_planner::phased_rollout::judge::judge;
 use sts_plus_planner::phased_rollout::placeholders::Subject;
 use sts_plus_planner::phased_rollout::policy::{Policy, Warning};
 use sts_plus_planner::phased_rollout::row::RolloutRow;
+use sts_plus_planner::phased_rollout::wait::Wait;
 use sts_plus_planner::phased_rollout::{Plan, World, plan, whole_milliseconds};
 use sts_plus_planner::reason::Severity;
 
@@ -117,7 +118,10 @@ impl PhasedRollouts {
         }
         lane.perform(&planned.batches).await?;
         drop(lane);
-        self.probes.counted(key, &world.outcomes);
+        // While the set is unobserved the gate is not looked at: what was answered meanwhile is counted afterwards.
+        if !matches!(planned.wait, None | Some(Wait::NotObserved { .. })) {
+            self.probes.counted(key, &world.outcomes);
+        }
         self.show(key, &world, &planned);
         self.tell(&world, &planned);
         for question in planned.questions {

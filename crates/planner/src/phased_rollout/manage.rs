@@ -59,7 +59,7 @@ impl Draft<'_> {
             (true, false) => self.rest(&scene),
             (false, _) if self.is_to_roll_back() => self.roll_back(&scene),
             (false, true) => self.go_on(&scene),
-            (false, false) => self.start(&scene),
+            (false, false) => self.start(&scene, false),
         })
     }
 
@@ -107,7 +107,7 @@ impl Draft<'_> {
     }
 
     /// A new revision: the partition is pinned where no further pod moves, and the first gate begins.
-    pub(super) fn start(&mut self, scene: &Scene<'_>) -> Wait {
+    pub(super) fn start(&mut self, scene: &Scene<'_>, approved: bool) -> Wait {
         let set = scene.set();
         let superseded = self.status.rolling_pod_status.take().is_some();
         let partition = released(scene).max(scene.partition.min(set.replicas));
@@ -121,7 +121,8 @@ impl Draft<'_> {
         self.status.rollout_end_time = None;
         self.status.ungated_pods.clear();
         self.note_ungated(scene, gated_from.unwrap_or(set.replicas));
-        self.status.rolling_pod_status = Some(gate::begin(partition, set.replicas, true, self.now));
+        let gate = gate::begin(partition, set.replicas, true, self.now);
+        self.status.rolling_pod_status = Some(GateStatus { approved, ..gate });
         let message = if superseded {
             format!("revision {} takes the place of the one being rolled out: starts anew", scene.update)
         } else {
@@ -134,7 +135,7 @@ impl Draft<'_> {
     /// The rollout is under way and its revision is not the current one.
     fn go_on(&mut self, scene: &Scene<'_>) -> Wait {
         let set = scene.set();
-        let Some(mut gate) = self.resume(scene) else { return self.start(scene) };
+        let Some(mut gate) = self.resume(scene) else { return self.start(scene, false) };
         if gate.replicas != to_i32(set.replicas) {
             gate = self.resized(scene, &gate);
         }

@@ -30,11 +30,7 @@ impl Draft<'_> {
         if rollout.approve.as_deref() == Some(scene.update) {
             self.status.failure = None;
             self.announce(Severity::Normal, "Approved", format!("revision {} is tried again", scene.update));
-            let wait = self.start(scene);
-            if let Some(gate) = &mut self.status.rolling_pod_status {
-                gate.approved = true;
-            }
-            return wait;
+            return self.start(scene, true);
         }
         if let Some(wait) = self.hold(scene.set(), scene.partition, scene.set().replicas) {
             return wait;

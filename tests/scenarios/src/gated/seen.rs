@@ -43,7 +43,8 @@ pub struct Set {
     pub current: String,
     /// The revision that its pods shall have.
     pub update: String,
-    version: u64,
+    /// The version it was seen at.
+    pub version: u64,
 }
 
 /// A PhasedRollout, as it was once.
@@ -61,7 +62,8 @@ pub struct Rollout {
     pub observed: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
-    version: u64,
+    /// The version it was seen at.
+    pub version: u64,
 }
 
 /// A lowering of a partition by the operator that is to be judged once the statuses before it are known.
@@ -460,7 +462,8 @@ impl From<DynamicObject> for Rollout {
     }
 }
 
-fn version(text: Option<String>) -> u64 {
+/// Versions of one server can be compared, whatever the kind.
+pub fn version(text: Option<String>) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
@@ -468,3 +471,7 @@ fn version(text: Option<String>) -> u64 {
 fn ordinal(set: &str, pod: &str) -> Option<u32> {
     pod.strip_prefix(set)?.strip_prefix('-')?.parse().ok()
 }
+
+#[cfg(test)]
+#[path = "seen_tests.rs"]
+mod tests;

@@ -121,13 +121,15 @@ impl Gated {
     pub async fn create_set(&self, set: &Set) {
         self.view().welcome(set.name());
         let object: StatefulSet = serde_json::from_value(drop_nulls(set.object())).unwrap();
-        self.sets().create(&PostParams::default(), &object).await.unwrap();
+        let created = self.sets().create(&PostParams::default(), &object).await.unwrap();
+        self.set_seen(&created).await;
     }
 
     /// Creates a PhasedRollout.
     pub async fn create(&self, rollout: &Rollout) {
         self.view().note(format!("user: creates PhasedRollout {}", rollout.name()));
-        self.rollouts().create(&PostParams::default(), &rollout.object()).await.unwrap();
+        let created = self.rollouts().create(&PostParams::default(), &rollout.object()).await.unwrap();
+        self.rollout_seen(&created).await;
     }
 
     /// The user gives a set a new template.
@@ -154,7 +156,24 @@ impl Gated {
             self.view().expect_replicas(set, u32::try_from(replicas).unwrap());
         }
         let parameters = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
-        self.sets().patch(set, &parameters, &Patch::Merge(fields)).await.unwrap();
+        let patched = self.sets().patch(set, &parameters, &Patch::Merge(fields)).await.unwrap();
+        self.set_seen(&patched).await;
+    }
+
+    /// Waits until the onlooker has seen a set as it was answered, so that nothing older is taken for the present.
+    pub async fn set_seen(&self, set: &StatefulSet) {
+        let (name, version) = (set.name_any(), seen::version(set.resource_version()));
+        self.set_is(&name, "seen", |set| set.version >= version).await;
+    }
+
+    /// The same of a PhasedRollout.
+    pub async fn rollout_seen(&self, rollout: &DynamicObject) {
+        let (name, version) = (rollout.name_any(), seen::version(rollout.resource_version()));
+        self.until(&format!("{name} to be seen"), |seen| match seen.rollouts.get(&name) {
+            Some(seen) if seen.version >= version => Ok(()),
+            seen => Err(format!("{seen:?}")),
+        })
+        .await;
     }
 
     /// Somebody sets the partition, under the name of this field manager.
@@ -178,7 +197,9 @@ impl Gated {
     /// The user changes something of a PhasedRollout.
     pub async fn patch(&self, rollout: &str, fields: &Value) {
         self.view().note(format!("user: PhasedRollout {rollout} {fields}"));
-        self.rollouts().patch(rollout, &PatchParams::default(), &Patch::Merge(fields)).await.unwrap();
+        let patch = Patch::Merge(fields);
+        let patched = self.rollouts().patch(rollout, &PatchParams::default(), &patch).await.unwrap();
+        self.rollout_seen(&patched).await;
     }
 
     /// The user changes the spec of a PhasedRollout.
@@ -223,6 +244,12 @@ impl Gated {
         self.observer.view()
     }
 
+    /// How many pods have had each of these names.
+    pub fn lives(&self, pods: &[&str]) -> Vec<usize> {
+        let seen = self.view();
+        pods.iter().map(|pod| seen.lives_of(pod)).collect()
+    }
+
     /// Waits until what is seen is as asked for; `look` says what it sees instead.
     pub async fn until<T>(&self, what: &str, look: impl Fn(&Seen) -> Result<T, String>) -> T {
         self.observer.until(what, look).await
@@ -237,7 +264,7 @@ impl Gated {
     ) -> seen::Rollout {
         self.until(&format!("{rollout} to be {what}"), |seen| match seen.rollouts.get(rollout) {
             Some(seen) if seen.observed && is(seen) => Ok(seen.clone()),
-            seen => Err(format!("{seen:#?}")),
+            seen => Err(format!("{seen:?}")),
         })
         .await
     }
@@ -273,10 +300,10 @@ impl Gated {
                     && known.status.update_revision.as_deref() == Some(&set.update)
                     && set.observed
                     && set.current == set.update
-                    && set.partition == i32::try_from(set.replicas).ok()
+                    && u32::try_from(set.partition.unwrap_or(0)) == Ok(set.replicas)
                     && set.managed_by.as_deref() == Some(rollout)
             });
-            if done { Ok(known.clone()) } else { Err(format!("{known:#?} of {set:?}")) }
+            if done { Ok(known.clone()) } else { Err(format!("{known:?} of {set:?}")) }
         })
         .await
     }

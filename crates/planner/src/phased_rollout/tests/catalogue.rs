@@ -253,6 +253,32 @@ fn b_a14_11_a_restart_at_every_step_changes_nothing_of_what_is_done() {
 }
 
 #[test]
+fn b_a14_11_a_last_step_that_was_not_written_down_is_known_after_the_promotion_too() {
+    let mut cluster = rolling();
+    cluster.until(|cluster| cluster.gate().partition == 1);
+    cluster.native = false;
+    while cluster.partition() == 1 {
+        if cluster.gate().status == GateState::Passed {
+            cluster.dies_after = Some(1);
+        } else if cluster.wake_at.is_some_and(|at| at > cluster.now) && cluster.outcomes.is_empty() {
+            cluster.now = cluster.wake_at.unwrap();
+        }
+        cluster.pass();
+    }
+    assert_eq!(cluster.gate().partition, 1, "the step was taken and not written down");
+    cluster.native = true;
+    while let Some(work) = cluster.work().into_iter().next() {
+        cluster.perform(&work);
+    }
+    assert_eq!(cluster.set().current_revision.as_deref(), Some(NEW));
+    cluster.quiet();
+    cluster.finish();
+    assert!(cluster.announced("PartitionRestored").is_empty(), "{cluster}");
+    assert!(cluster.status().ungated_pods.is_empty());
+    assert_eq!(cluster.announced("GatePassed").len(), 3);
+}
+
+#[test]
 fn b_a14_12_conflicts_of_the_status_repeat_no_event_and_lose_no_count() {
     let (expected, told, calm) = history(|_| {});
     let mut conflicts = 0;

@@ -69,6 +69,10 @@ pub(super) struct Cluster {
     pub(super) announced: Vec<Announcement>,
     /// Gates whose step was taken: revision, partition and when each began.
     pub(super) spent: BTreeSet<(String, i32, Timestamp)>,
+    /// The answers that reached the status, in order, with the number of questions by then: clocks may go back.
+    pub(super) counted: Vec<(usize, Outcome)>,
+    /// The number of questions when a status was last written while not every pod was available.
+    pub(super) disturbed_at: usize,
     /// Pods, by name, that we deleted while they served and that have not come back.
     pub(super) deleted: BTreeSet<Box<str>>,
     pub(super) questions: usize,
@@ -111,6 +115,8 @@ pub(super) fn with_replicas(replicas: u32) -> Cluster {
         trace: Vec::new(),
         announced: Vec::new(),
         spent: BTreeSet::new(),
+        counted: Vec::new(),
+        disturbed_at: 0,
         deleted: BTreeSet::new(),
         questions: 0,
         dies_after: None,

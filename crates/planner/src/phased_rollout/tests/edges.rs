@@ -214,6 +214,8 @@ fn b_a10_10_a_revert_midway_brings_the_changed_pods_back_and_says_so() {
     cluster.observe();
     cluster.pass();
     assert_eq!(cluster.partition(), 3, "pinned first");
+    let deleted = |cluster: &Cluster| cluster.trace.iter().any(|line| line.starts_with("delete"));
+    assert!(!deleted(&cluster), "the set's controller must know of it before a pod goes");
     cluster.native = true;
     cluster.quiet();
     cluster.finish();

@@ -298,6 +298,7 @@ fn b_a14_14_an_approval_tries_a_failed_revision_again_once() {
         cluster.approve(NEW);
         cluster.quiet();
         assert_eq!(cluster.rollout(WEB).approve, None, "used up: {cluster}");
+        assert_eq!(cluster.announced("Approved"), ["revision web-new is tried again"]);
         assert_eq!((cluster.status().phase, cluster.status().failure.clone()), (Some(Phase::Rolling), None));
         cluster.until(|cluster| cluster.status().failure.is_some());
         cluster.quiet();
@@ -308,6 +309,33 @@ fn b_a14_14_an_approval_tries_a_failed_revision_again_once() {
         cluster.finish();
         assert_eq!(cluster.revisions(), [NEW; 3]);
     }
+}
+
+#[test]
+fn b_a14_14_an_approval_that_comes_with_the_last_failure_is_used_up_and_the_gate_fails() {
+    let mut cluster = at(GateState::WaitForApproval).checked(|check| check.failure_threshold = Some(1));
+    cluster.quiet();
+    cluster.until(|cluster| cluster.gate().status == GateState::WaitForApproval);
+    cluster.say(empty());
+    cluster.now = cluster.wake_at.unwrap();
+    cluster.pass();
+    cluster.approve(NEW);
+    cluster.quiet();
+    assert_eq!(cluster.rollout(WEB).approve, None);
+    assert_eq!((cluster.gate().status, cluster.partition()), (GateState::Failed, 2));
+}
+
+#[test]
+fn b_a14_14_an_approval_after_a_rollback_is_also_that_of_the_first_pod() {
+    let mut cluster =
+        wrong_at(2, OnFailure::Rollback, CAUSES[1].1).with(|spec| spec.approval = Approval::FirstPod);
+    cluster.quiet();
+    assert_eq!(cluster.status().phase, Some(Phase::RolledBack));
+    cluster.say(data());
+    cluster.approve(NEW);
+    cluster.quiet();
+    cluster.finish();
+    assert_eq!((cluster.revisions(), cluster.announced("Approved").len()), (vec![NEW; 3], 1), "told once");
 }
 
 #[test]

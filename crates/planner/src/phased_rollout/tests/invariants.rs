@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use sts_plus_api::conditions;
-use sts_plus_api::phased_rollout::{Approval, GateState, Phase, ReleasePolicy};
+use sts_plus_api::phased_rollout::{Approval, GateState, NoDataPolicy, Phase, ReleasePolicy};
 
 use super::cluster::{Cluster, partition_of};
 use crate::health::Health;
 use crate::ordinal;
-use crate::phased_rollout::policy::Policy;
+use crate::phased_rollout::answer::Data;
+use crate::phased_rollout::policy::{Policy, Rule};
 use crate::phased_rollout::wait::Wait;
 use crate::phased_rollout::{Plan, World};
 use crate::plan::{Action, Kind, Verb};
@@ -101,6 +102,36 @@ fn check_step(world: &World, partition: u32, now: Timestamp) {
     let members = world.neighbours.iter().chain(&world.target);
     for member in members {
         assert!(Health::of(member, now).all_ready(), "I2, I3: nothing else is down: {seen}");
+    }
+}
+
+/// I6, without believing the status: the last k answers that were counted for this step are passes, and none is from
+/// before pods were down. The fixture's checks pass on data.
+#[track_caller]
+pub(super) fn proven(cluster: &Cluster, world: &World) {
+    let status = &world.rollout.status;
+    let gate = status.rolling_pod_status.as_ref().unwrap();
+    let policy = Policy::parse(world.rollout.spec.as_ref().unwrap()).unwrap();
+    for check in &policy.checks {
+        let step = cluster.counted.iter().filter(|(_, outcome)| {
+            let step = &outcome.step;
+            outcome.check == check.name
+                && step.partition == gate.partition
+                && step.generation == world.rollout.generation
+                && Some(&*step.revision) == status.update_revision.as_deref()
+        });
+        let last: Vec<_> = step.rev().take(usize::try_from(check.successes).unwrap()).collect();
+        assert_eq!(last.len(), usize::try_from(check.successes).unwrap(), "k answers:\n{cluster}");
+        for (asked, outcome) in last {
+            let empty_passes = matches!(
+                &check.rule,
+                Rule::Data { no_data: NoDataPolicy::Pass }
+                    | Rule::Compare { no_data: NoDataPolicy::Pass, .. }
+            );
+            let empty = matches!(&outcome.answer, Ok(answer) if answer.data == Data::Series(Vec::new()));
+            assert!(outcome.answer.is_ok() && (!empty || empty_passes), "each a pass:\n{cluster}");
+            assert!(cluster.disturbed_at < *asked, "since all pods were there:\n{cluster}");
+        }
     }
 }
 

@@ -337,6 +337,27 @@ fn an_answer_for_another_step_revision_or_wording_does_not_count() {
 }
 
 #[test]
+fn an_answer_to_a_question_from_before_a_pod_was_down_does_not_count() {
+    let mut cluster = at(GateState::WaitForChecks);
+    cluster.now = cluster.wake_at.unwrap();
+    cluster.pass();
+    let late = std::mem::take(&mut cluster.outcomes);
+    assert_eq!(late.len(), 1);
+    cluster.stuck.insert("web-0".to_owned());
+    cluster.pod("web-0", |pod| pod.ready_since = None);
+    cluster.pass();
+    cluster.stuck.clear();
+    cluster.quiet();
+    assert_eq!(cluster.gate().status, GateState::WaitForInitialDelay);
+    cluster.outcomes = late;
+    cluster.quiet();
+    assert_eq!(
+        (cluster.gate().consecutive_successful_checks, cluster.gate().last_check_time.is_some()),
+        (0, true)
+    );
+}
+
+#[test]
 fn a_spec_reworded_while_nobody_could_look_does_not_keep_the_row() {
     let mut cluster = at(GateState::WaitForChecks);
     cluster.native = false;

@@ -8,7 +8,9 @@ use sts_plus_api::keys;
 
 use super::cluster::{Cluster, partition_of};
 use super::invariants;
+use crate::health::Health;
 use crate::ordinal;
+use crate::phased_rollout::gate::Outcome;
 use crate::phased_rollout::row::RolloutRow;
 use crate::phased_rollout::{Plan, World};
 use crate::plan::{Action, Kind, Verb};
@@ -81,6 +83,9 @@ impl Cluster {
                 if stale(&rollout.uid, &rollout.resource_version) {
                     return Err(refused());
                 }
+                if matches!(action.verb, Verb::ReplaceStatus { .. }) {
+                    self.remember(world);
+                }
                 let version = self.version();
                 let rollout = self.rollout_mut(name);
                 write_rollout(rollout, &action.verb);
@@ -89,6 +94,20 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+
+    /// What a status was written from, apart from what it says.
+    fn remember(&mut self, world: &World) {
+        for outcome in &world.outcomes {
+            let known = |(at, known): &(usize, Outcome)| (*at, known) == (self.questions, outcome);
+            if !self.counted.iter().any(known) {
+                self.counted.push((self.questions, outcome.clone()));
+            }
+        }
+        let member = world.target.as_ref();
+        if member.is_some_and(|member| !Health::of(member, self.now).all_ready()) {
+            self.disturbed_at = self.questions;
+        }
     }
 
     fn write_set(&mut self, world: &World, number: usize, verb: &Verb) {
@@ -103,10 +122,11 @@ impl Cluster {
                 let value = &body["spec"]["updateStrategy"]["rollingUpdate"]["partition"];
                 let partition = value.as_u64().map_or(0, |value| u32::try_from(value).unwrap());
                 let before = partition_of(&self.sets[number]);
-                if !value.is_null() && partition < before && partition < self.sets[number].replicas {
-                    let step = invariants::step_of(world, partition);
-                    let fresh = step.is_none_or(|step| self.spent.insert(step));
-                    assert!(fresh, "never two decrements in one gate:\n{self}");
+                let lowers = !value.is_null() && partition < before && partition < self.sets[number].replicas;
+                let step = if lowers { invariants::step_of(world, partition) } else { None };
+                if let Some(step) = step {
+                    invariants::proven(self, world);
+                    assert!(self.spent.insert(step), "never two decrements in one gate:\n{self}");
                 }
                 self.trace.push(if value.is_null() {
                     "partition given up".to_owned()

@@ -36,8 +36,7 @@ async fn b_a14_13_a_failed_gate_brings_the_changed_pods_back(stage: Gated) {
     let failure = seen.status.failure.unwrap();
     assert_eq!((failure.revision, failure.action), (bad.clone(), OnFailure::Rollback));
     assert_eq!(failure.reason, "CheckFailed");
-    let lives: Vec<_> = (0..3).map(|index| stage.view().lives_of(&set.pod(index))).collect();
-    assert_eq!(lives, [1, 3, 3], "what was not reached was not touched");
+    assert_eq!(stage.lives(&["web-0", "web-1", "web-2"]), [1, 3, 3], "what was not reached was not touched");
     assert_eq!(stage.view().sets["web"].partition, Some(3));
     stage.event("web", "GateFailed", &bad).await;
 
@@ -68,6 +67,7 @@ async fn b_a14_13_a_failed_final_gate_names_the_revision_to_restore(stage: Gated
     assert_eq!(stage.view().sets["web"].partition, Some(2));
 
     // That is done as any rollout is.
+    answers.release(&["web-0", "web-1"]);
     stage.change("web", &Template::new("v1")).await;
     stage.updated("web").await;
     stage.serves("web", "v1").await;
@@ -108,7 +108,7 @@ async fn b_a14_13_too_many_errors_fail_a_gate(stage: Gated) {
     // The template is taken back before a pod has moved: all is as before.
     stage.change_and_observe("web", &Template::new("v1")).await;
     stage.updated("web").await;
-    assert_eq!((stage.view().lives_of("web-0"), stage.view().lives_of("web-1")), (1, 1));
+    assert_eq!(stage.lives(&["web-0", "web-1"]), [1, 1]);
     stage.finish();
 }
 
@@ -156,7 +156,7 @@ async fn b_a10_21_a_pod_that_never_gets_ready_fails_its_gate_and_a_good_template
     stage.change("web", &Template::new("v3")).await;
     stage.updated("web").await;
     stage.serves("web", "v3").await;
-    assert_eq!((stage.view().lives_of("web-0"), stage.view().lives_of("web-1")), (2, 2));
+    assert_eq!(stage.lives(&["web-0", "web-1"]), [2, 2]);
     stage.finish();
 }
 
@@ -171,7 +171,6 @@ async fn b_a10_21_a_pod_that_never_gets_ready_is_brought_back(stage: Gated) {
     stage.change("web", &Template::new("v2").fault("crash-loop").only_ordinals("2")).await;
     stage.phase("web", "RolledBack").await;
     stage.serves("web", "v1").await;
-    let lives: Vec<_> = (0..3).map(|index| stage.view().lives_of(&set.pod(index))).collect();
-    assert_eq!(lives, [1, 1, 3]);
+    assert_eq!(stage.lives(&["web-0", "web-1", "web-2"]), [1, 1, 3]);
     stage.finish();
 }

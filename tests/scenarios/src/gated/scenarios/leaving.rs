@@ -35,7 +35,9 @@ async fn b_a10_12_a_rollout_that_was_suspended_midway_is_pinned_where_it_has_got
     stage.set_is("web", "pinned", |set| set.partition == Some(1)).await;
     stage.afflict("web-1", None).await;
     let seen = stage.gate_waits_for("web", 1, "ChecksFailing").await;
-    assert_eq!(seen.status.ungated_pods, ["web-1", "web-2"].map(str::to_owned), "{seen:?}");
+    for pod in ["web-1", "web-2"] {
+        assert!(seen.status.ungated_pods.iter().any(|ungated| ungated == pod), "{pod}: {seen:?}");
+    }
     assert_eq!(stage.view().lives_of("web-0"), 1);
     answers.release(&["web-1", "web-2", "web-3"]);
     stage.updated("web").await;

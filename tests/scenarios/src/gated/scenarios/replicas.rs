@@ -52,7 +52,7 @@ async fn b_a10_5_pods_that_came_with_the_template_are_told_as_ungated(stage: Gat
     let _operator = stage.operator_of(&account);
     let seen = stage.waits_for("web", "ChecksFailing").await;
     assert_eq!(seen.status.ungated_pods, ["web-2"]);
-    assert_eq!((stage.view().lives_of("web-0"), stage.view().lives_of("web-1")), (1, 1));
+    assert_eq!(stage.lives(&["web-0", "web-1"]), [1, 1]);
     answers.release(&["web-2"]);
     stage.updated("web").await;
     stage.serves("web", "v2").await;

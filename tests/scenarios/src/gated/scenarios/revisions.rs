@@ -28,11 +28,7 @@ async fn b_a10_9_another_revision_midway_starts_anew(stage: Gated) {
     stage.updated("web").await;
     stage.serves("web", "v3").await;
     stage.event("web", "RolloutStarted", "takes the place").await;
-    assert_eq!(
-        (stage.view().lives_of("web-0"), stage.view().lives_of("web-1")),
-        (2, 2),
-        "v2 never got there"
-    );
+    assert_eq!(stage.lives(&["web-0", "web-1"]), [2, 2], "v2 never got there");
     stage.finish();
 }
 
@@ -47,9 +43,11 @@ async fn b_a10_10_a_revision_that_is_taken_back_midway_takes_its_pods_with_it(st
     stage.updated("web").await;
     stage.serves("web", "v1").await;
     stage.event("web", "RolledBack", "all pods are back").await;
-    let lives: Vec<_> =
-        ["web-0", "web-1", "web-2"].map(|pod| stage.view().lives_of(pod)).into_iter().collect();
-    assert_eq!(lives, [1, 3, 3], "there and back, and the first was never touched");
+    assert_eq!(
+        stage.lives(&["web-0", "web-1", "web-2"]),
+        [1, 3, 3],
+        "there and back, and the first was never touched"
+    );
     stage.finish();
 }
 
@@ -107,7 +105,7 @@ async fn b_a14_7_a_template_right_after_the_end_of_a_rollout_is_gated(stage: Gat
     answers.hold(&[]);
     stage.change_and_observe("web", &Template::new("v3")).await;
     stage.gate_waits_for("web", 2, "ChecksFailing").await;
-    assert_eq!((stage.view().lives_of("web-0"), stage.view().lives_of("web-1")), (2, 2), "no pod of v3");
+    assert_eq!(stage.lives(&["web-0", "web-1"]), [2, 2], "no pod of v3");
     answers.release(&[]);
     answers.release(&["web-0", "web-1"]);
     stage.updated("web").await;

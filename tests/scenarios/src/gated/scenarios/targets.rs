@@ -1,11 +1,16 @@
 //! Which set is managed, and what it must be like.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use sts_plus_api::conditions::{STALLED, Truth};
+use sts_plus_harness::Assets;
 
 use super::scenarios;
+use crate::cluster::Cluster;
 use crate::fixture::Template;
 use crate::gated::{Answers, Gated, Rollout, Says, Set};
+use crate::real::RealCluster;
 use crate::scenarios::Scenario;
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -79,14 +84,19 @@ async fn b_a10_3_a_strategy_that_is_switched_midway_stops_the_rollout_until_it_i
     stage.finish();
 }
 
-async fn b_a10_4_max_unavailable_2_still_means_one_pod_per_gate(stage: Gated) {
+async fn b_a10_4_max_unavailable_2_still_means_one_pod_per_gate(_: Gated) {
+    // The field needs a feature that is off by default.
+    let assets = Assets::find().unwrap();
+    let cluster = RealCluster::start_with(&assets, true, &["MaxUnavailableStatefulSet"]).await.unwrap();
+    let cluster: Arc<dyn Cluster> = Arc::new(cluster);
+    let stage = Gated::new(&cluster, "max-unavailable").await;
     let answers = Answers::start(Says::Nothing).await;
     let _operator = stage.operator().await;
     let strategy = json!({ "updateStrategy": { "rollingUpdate": { "maxUnavailable": 2 } } });
     stage.given_managed(&Set::new("web", 4).spec(&strategy), &Rollout::new("web", &answers.url())).await;
     let set = serde_json::to_value(stage.sets().get("web").await.unwrap()).unwrap();
     let kept = set.pointer("/spec/updateStrategy/rollingUpdate/maxUnavailable").is_some();
-    assert!(kept, "the server knows the field, or this shows nothing: {set}");
+    assert!(kept, "without the field this shows nothing: {set}");
     stage.change_and_observe("web", &Template::new("v2")).await;
     stage.updated("web").await;
     assert_eq!(stage.view().partitions["web"], [0, 4, 3, 2, 1, 0, 4]);
