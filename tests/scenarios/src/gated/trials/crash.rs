@@ -88,9 +88,9 @@ impl Lane {
         let stage = Gated::new(cluster, &format!("crash-{story:?}").to_lowercase()).await;
         let set = Set::new(SET, REPLICAS);
         let answers = Answers::start(Says::Nothing).await;
-        answers.say_to(&set.pod(1), Says::something());
         let mut rollout = Rollout::new(SET, &answers.url());
         if matches!(story, Story::Back) {
+            answers.say_to(&set.pod(1), Says::something());
             rollout = rollout.spec(&json!({
                 "onFailure": "Rollback",
                 "check": {"failureThreshold": 1, "query": {"expr": "errors{pod=~\"${updatedPods}\"} > 0"}},
