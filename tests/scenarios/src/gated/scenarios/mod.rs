@@ -9,7 +9,7 @@ use crate::scenarios::Scenario;
 
 mod asking;
 mod basic;
-mod crash;
+mod conflicts;
 mod failing;
 mod leaving;
 mod partition;
@@ -42,7 +42,7 @@ where
 /// Every scenario, the long ones first, so that none is left alone at the end.
 pub fn all() -> Vec<Scenario> {
     [
-        crash::all(),
+        conflicts::all(),
         targets::all(),
         partition::all(),
         failing::all(),
