@@ -135,6 +135,9 @@ pub struct GateStatus {
     /// When all pods were seen available; the initial delay counts from here. The name is as users know it.
     #[serde(default, rename = "analisysStartTime", skip_serializing_if = "Option::is_none")]
     pub analysis_start_time: Option<Timestamp>,
+    /// When the last of those pods had become Ready: another time means that one went down and came back unseen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods_ready_since: Option<Timestamp>,
     /// When the last answered query was sent, over all checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_check_time: Option<Timestamp>,

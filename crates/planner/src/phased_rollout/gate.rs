@@ -112,6 +112,7 @@ pub(super) fn begin(partition: u32, replicas: u32, first: bool, now: Timestamp) 
         replicas: to_i32(replicas),
         start_time: now,
         analysis_start_time: None,
+        pods_ready_since: None,
         last_check_time: None,
         next_check_time: None,
         consecutive_successful_checks: 0,
@@ -163,7 +164,8 @@ fn bounded(look: Look, gate: &GateStatus, ground: &Ground<'_>) -> Look {
 
 fn stand(gate: &mut GateStatus, ground: &Ground<'_>) -> Look {
     let gone_back = outdated_from(ground.member, gate.partition, ground.revision);
-    if gone_back.is_some() || !ground.health.all_ready() {
+    let ready_since = ground.member.pods.iter().filter_map(|pod| pod.ready_since).max();
+    if gone_back.is_some() || !ground.health.all_ready() || gate.pods_ready_since != ready_since {
         unsettle(gate);
     }
     if ground.policy.paused {
@@ -182,6 +184,7 @@ fn stand(gate: &mut GateStatus, ground: &Ground<'_>) -> Look {
     // A time that is yet to come was written by a clock that ran ahead.
     let begun = gate.analysis_start_time.filter(|begun| *begun <= ground.now).unwrap_or(ground.now);
     gate.analysis_start_time = Some(begun);
+    gate.pods_ready_since = ready_since;
     check(gate, ground, begun)
 }
 
@@ -209,6 +212,7 @@ pub(super) fn is_of(pod: &PodRow, revision: &str) -> bool {
 /// Forgets what was found out while the pods were as they are no longer.
 fn unsettle(gate: &mut GateStatus) {
     gate.analysis_start_time = None;
+    gate.pods_ready_since = None;
     gate.next_check_time = None;
     gate.checks.iter_mut().for_each(start_anew);
 }

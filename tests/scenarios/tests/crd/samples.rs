@@ -169,6 +169,7 @@ pub(crate) fn full_status() -> Value {
             "replicas": 3,
             "startTime": time,
             "analisysStartTime": time,
+            "podsReadySince": time,
             "lastCheckTime": time,
             "nextCheckTime": time,
             "consecutiveSuccessfulChecks": 1,

@@ -177,3 +177,19 @@ fn a_pod_that_flaps_starts_the_delay_anew() {
         cluster.gate().next_check_time.unwrap() >= after + jiff::SignedDuration::from_secs(SECONDS.into())
     );
 }
+
+#[test]
+fn a_pod_that_went_down_and_came_back_between_two_looks_starts_the_delay_anew() {
+    let mut cluster = at(WaitForChecks);
+    let before = cluster.gate().analysis_start_time.unwrap();
+    assert_eq!(cluster.gate().consecutive_successful_checks, 1);
+    cluster.let_pass(1);
+    let now = cluster.now;
+    cluster.pod("web-0", |pod| pod.ready_since = Some(now));
+    cluster.quiet();
+    assert!(cluster.gate().analysis_start_time.unwrap() > before);
+    assert_eq!(
+        (cluster.gate().status, cluster.gate().consecutive_successful_checks),
+        (WaitForInitialDelay, 0)
+    );
+}
