@@ -262,9 +262,16 @@ impl Gated {
         what: &str,
         is: impl Fn(&seen::Rollout) -> bool,
     ) -> seen::Rollout {
-        self.until(&format!("{rollout} to be {what}"), |seen| match seen.rollouts.get(rollout) {
-            Some(seen) if seen.observed && is(seen) => Ok(seen.clone()),
-            seen => Err(format!("{seen:?}")),
+        // Every state from now on is looked at: one that is over before anybody wakes up has been there all the same.
+        let from = {
+            let seen = self.view();
+            let past = seen.history.get(rollout).map_or(0, Vec::len);
+            past - usize::from(seen.rollouts.contains_key(rollout))
+        };
+        self.until(&format!("{rollout} to be {what}"), |seen| {
+            let states = seen.history.get(rollout).and_then(|states| states.get(from..)).unwrap_or_default();
+            let found = states.iter().find(|state| state.observed && is(state));
+            found.cloned().ok_or_else(|| format!("{:?}", seen.rollouts.get(rollout)))
         })
         .await
     }

@@ -1,7 +1,7 @@
 //! Whom to ask: a real Prometheus, several checks, servers that are slow.
 
 use serde_json::json;
-use sts_plus_harness::{Assets, BlackHole, Prometheus, Target};
+use sts_plus_harness::{Assets, Prometheus, Target};
 
 use super::scenarios;
 use crate::fixture::Template;
@@ -15,7 +15,6 @@ pub(super) fn all() -> Vec<Scenario> {
     scenarios![
         a_real_prometheus_stops_a_rollout_and_lets_it_go_on,
         nothing_scraped_does_not_pass_where_data_is_required,
-        b_a14_10_a_black_hole_holds_up_nobody_else,
         several_checks_must_all_pass,
         the_basic_example_works_as_it_stands,
     ]
@@ -73,31 +72,6 @@ async fn nothing_scraped_does_not_pass_where_data_is_required(stage: Gated) {
         .filter_map(|past| past.status.rolling_pod_status.clone())
         .find(|gate| gate.consecutive_successful_checks > 0);
     assert!(passed.unwrap().last_check_time > gate.last_check_time);
-    stage.finish();
-}
-
-async fn b_a14_10_a_black_hole_holds_up_nobody_else(stage: Gated) {
-    let hole = BlackHole::start().await.unwrap();
-    let answers = Answers::start(Says::Nothing).await;
-    let _operator = stage.operator().await;
-    let names: Vec<_> = (0..10).map(|number| format!("web-{number}")).collect();
-    for name in &names {
-        let url = if name == "web-0" { hole.url() } else { answers.url() };
-        // Silence counts for longer than the others need.
-        let rollout = Rollout::new(name, &url).check(&json!({ "query": { "timeoutSeconds": 60 } }));
-        stage.given_managed(&Set::new(name, 1), &rollout).await;
-    }
-    for name in &names {
-        stage.change(name, &Template::new("v2")).await;
-    }
-    for name in &names[1..] {
-        stage.serves(name, "v2").await;
-        stage.updated(name).await;
-    }
-    stage.gate_waits_for("web-0", 1, "Checks").await;
-    assert!(hole.accepted() > 0);
-    let gate = stage.view().gate("web-0").unwrap().clone();
-    assert_eq!(gate.checks[0].last_check_time, None, "its first query is not answered yet");
     stage.finish();
 }
 

@@ -55,8 +55,7 @@ async fn b_a14_10_nine_rollouts_end_while_the_server_of_the_tenth_is_silent(stag
         stage.updated(name).await;
     }))
     .await;
-    let waiting = stage.gate_waits_for("stuck", 2, "Checks").await;
-    assert_eq!(waiting.status.rolling_pod_status.unwrap().last_check_time, None, "its queries hang");
+    assert_eq!(stage.view().partitions["stuck"], [0, 2], "its queries hang");
     assert_eq!(stage.view().lives_of("stuck-1"), 1);
 
     // With a shorter time limit, what is the matter is told.
