@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use kube::api::ListParams;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ListParams, PostParams};
 use kube::core::{ObjectList, PartialObjectMeta};
 use kube::{Api, Client};
 use sts_plus_cluster::nodes::{Config, HollowNodes, Node, Running};
@@ -28,6 +29,9 @@ pub(crate) const SCRATCH: &str = "scratch";
 
 /// Who the StatefulSet controller of kube-controller-manager is.
 pub(crate) const STATEFULSET_CONTROLLER: &str = "system:serviceaccount:kube-system:statefulset-controller";
+
+/// What `sts-plus crds` prints.
+const KINDS: &str = include_str!("../../../charts/sts-plus/files/crds.yaml");
 
 const ZONES: usize = 3;
 /// What delays of pods are drawn from.
@@ -71,6 +75,7 @@ impl Bed {
             options.controller_manager_flags = fast.map(str::to_owned).to_vec();
         }
         let plane = ControlPlane::start(assets, options).await?;
+        define_kinds(plane.admin()).await?;
         let mut namespaces = BTreeSet::from([FIELD.to_owned()]);
         if size == Size::Full {
             namespaces.extend((0..FULL_NAMESPACES).map(full_namespace));
@@ -108,6 +113,7 @@ impl Bed {
             rule("apps", "statefulsets/status", &["patch"]),
             rule("", "pods", &["get", "list", "watch", "delete"]),
             rule("", "events", &["create", "patch"]),
+            rule("sts.plus", "phasedrollouts", &["list", "watch"]),
         ];
         let home = vec![rule("coordination.k8s.io", "leases", &["create", "get", "watch", "update"])];
         self.plane.grant(&identity, Scope::Cluster, work).await?;
@@ -178,6 +184,20 @@ async fn fill(plane: &ControlPlane) -> Result<()> {
 
 fn full_namespace(index: usize) -> String {
     format!("{FULL_PREFIX}{index}")
+}
+
+/// The kinds that the chart installs: without them the operator would ask for them again and again.
+async fn define_kinds(user: Client) -> Result<()> {
+    let kinds = Api::<CustomResourceDefinition>::all(user.clone());
+    for kind in serde_saphyr::from_multiple::<CustomResourceDefinition>(KINDS)? {
+        kinds.create(&PostParams::default(), &kind).await?;
+    }
+    try_until(FILL_DEADLINE, "the kinds to be served", || async {
+        let request = http::Request::get("/apis/sts.plus/v1alpha1/phasedrollouts").body(Vec::new()).map_err(NotYet::saw)?;
+        user.request_text(request).await.map(|_| ()).map_err(NotYet::saw)
+    })
+    .await?;
+    Ok(())
 }
 
 fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {

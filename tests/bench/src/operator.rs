@@ -23,7 +23,7 @@ const START_DEADLINE: Duration = Duration::from_mins(1);
 /// The operator promises to end within 5 s.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 /// What is cached.
-const SOURCES: usize = 2;
+const SOURCES: usize = 3;
 
 /// A running operator.
 pub(crate) struct Operator {
