@@ -193,7 +193,9 @@ async fn define_kinds(user: Client) -> Result<()> {
         kinds.create(&PostParams::default(), &kind).await?;
     }
     try_until(FILL_DEADLINE, "the kinds to be served", || async {
-        let request = http::Request::get("/apis/sts.plus/v1alpha1/phasedrollouts").body(Vec::new()).map_err(NotYet::saw)?;
+        let request = http::Request::get("/apis/sts.plus/v1alpha1/phasedrollouts")
+            .body(Vec::new())
+            .map_err(NotYet::saw)?;
         user.request_text(request).await.map(|_| ()).map_err(NotYet::saw)
     })
     .await?;
