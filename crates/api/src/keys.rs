@@ -41,6 +41,16 @@ pub const MANAGER_ROLLOUT_GROUP: &str = "sts-plus/rollout-group";
 /// Field manager of the partition of a set with a PhasedRollout.
 pub const MANAGER_PHASED_ROLLOUT: &str = "sts-plus/phased-rollout";
 
+/// Annotation on a StatefulSet: exactly `true` has our StatefulSet controller replace a broken pod of a superseded revision
+/// instead of waiting for it to become Ready.
+pub const REPLACE_BROKEN_PODS: &str = "sts.plus/replace-broken-pods";
+
+/// Label on a ControllerRevision: the hash in its name.
+pub const REVISION_HASH: &str = "controller.kubernetes.io/hash";
+
+/// Field manager of what the StatefulSet controller writes.
+pub const MANAGER_STATEFULSET: &str = "sts-plus/statefulset";
+
 /// Field manager of what the command line writes on a user's behalf.
 pub const MANAGER_CLI: &str = "sts-plus/cli";
 

@@ -48,5 +48,7 @@ pub(crate) fn pod(set: &SetRow, ordinal: u32) -> PodRow {
         terminating: false,
         waiting: None,
         terminated_restarts: None,
+        named: true,
+        volumes: Arc::default(),
     }
 }

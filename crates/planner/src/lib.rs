@@ -23,9 +23,11 @@ pub mod phased_rollout;
 pub mod plan;
 pub mod pod;
 pub mod reason;
+pub mod revision;
 pub mod rollout_group;
 pub mod selector;
 pub mod set;
+pub mod statefulset;
 
 #[cfg(test)]
 mod example;

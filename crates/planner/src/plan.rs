@@ -46,12 +46,16 @@ pub enum Kind {
     StatefulSet,
     /// A PhasedRollout.
     PhasedRollout,
+    /// A PersistentVolumeClaim.
+    Claim,
+    /// A ControllerRevision.
+    Revision,
 }
 
 /// The state of an object that a write insists on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Precondition {
-    /// The object is still the same one.
+    /// The object is still the same one; empty for an object that is not there yet.
     pub uid: Box<str>,
     /// It has not changed since; `None` where a change cannot make the write wrong.
     pub resource_version: Option<Box<str>>,
@@ -60,8 +64,22 @@ pub struct Precondition {
 /// What a write does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verb {
+    /// Create the object, which must not exist.
+    Create {
+        /// The whole object.
+        body: Value,
+        /// The field manager.
+        manager: &'static str,
+    },
     /// Delete the object with its own grace period.
     Delete,
+    /// Merge these fields into the object as its kind defines it: entries of lists by their key, under this field manager.
+    StrategicMerge {
+        /// The fields.
+        body: Value,
+        /// The field manager.
+        manager: &'static str,
+    },
     /// Merge these fields into the object, under this field manager.
     Merge {
         /// The fields.

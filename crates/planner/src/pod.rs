@@ -24,7 +24,7 @@ pub struct PodRow {
     pub uid: Box<str>,
     /// The version this row was read at.
     pub resource_version: Box<str>,
-    /// UID of the controlling StatefulSet.
+    /// UID of the controlling StatefulSet; empty where nothing controls the pod.
     pub owner: Arc<str>,
     /// The revision label; a pod without one was not built by the StatefulSet controller of today.
     pub revision: Option<Arc<str>>,
@@ -40,6 +40,20 @@ pub struct PodRow {
     pub waiting: Option<Waiting>,
     /// The highest restart count among containers that are terminated right now.
     pub terminated_restarts: Option<u32>,
+    /// Whether the pod carries its own name in the label [`keys::POD_NAME`].
+    pub named: bool,
+    /// The volumes that are claims.
+    pub volumes: Arc<[ClaimVolume]>,
+}
+
+/// A volume of a pod that is a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClaimVolume {
+    /// The volume's name.
+    pub name: Box<str>,
+    /// The claim; `None` for the one that a pod of a StatefulSet has by rule, `<volume>-<pod>`, so that all pods of a set
+    /// share one list.
+    pub claim: Option<Box<str>>,
 }
 
 /// The phase of a pod.

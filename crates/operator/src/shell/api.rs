@@ -86,6 +86,10 @@ pub enum Resource {
     Secrets,
     /// PhasedRollouts.
     PhasedRollouts,
+    /// PersistentVolumeClaims.
+    Claims,
+    /// ControllerRevisions.
+    Revisions,
 }
 
 impl Resource {
@@ -98,13 +102,15 @@ impl Resource {
             Self::Leases => "leases",
             Self::Secrets => "secrets",
             Self::PhasedRollouts => "phasedrollouts",
+            Self::Claims => "persistentvolumeclaims",
+            Self::Revisions => "controllerrevisions",
         }
     }
 
     fn root(self) -> &'static str {
         match self {
-            Self::Pods | Self::Events | Self::Secrets => "/api/v1",
-            Self::StatefulSets => "/apis/apps/v1",
+            Self::Pods | Self::Events | Self::Secrets | Self::Claims => "/api/v1",
+            Self::StatefulSets | Self::Revisions => "/apis/apps/v1",
             Self::Leases => "/apis/coordination.k8s.io/v1",
             Self::PhasedRollouts => "/apis/sts.plus/v1alpha1",
         }
@@ -124,6 +130,8 @@ impl Resource {
             Self::Leases => ("coordination.k8s.io/v1", "Lease"),
             Self::Secrets => ("v1", "Secret"),
             Self::PhasedRollouts => ("sts.plus/v1alpha1", "PhasedRollout"),
+            Self::Claims => ("v1", "PersistentVolumeClaim"),
+            Self::Revisions => ("apps/v1", "ControllerRevision"),
         }
     }
 }
@@ -258,6 +266,18 @@ impl Api {
     pub async fn merge(&self, place: Place<'_>, manager: &str, fields: &Value) -> Result<Value, ApiError> {
         let query = [("fieldManager", manager)];
         let body = Some(("application/merge-patch+json", fields));
+        parse(&self.call("patch", Method::PATCH, place, &query, body, self.call_limit).await?)
+    }
+
+    /// Merges fields into an object as its kind defines it: entries of lists by their key.
+    pub async fn strategic_merge(
+        &self,
+        place: Place<'_>,
+        manager: &str,
+        fields: &Value,
+    ) -> Result<Value, ApiError> {
+        let query = [("fieldManager", manager)];
+        let body = Some(("application/strategic-merge-patch+json", fields));
         parse(&self.call("patch", Method::PATCH, place, &query, body, self.call_limit).await?)
     }
 

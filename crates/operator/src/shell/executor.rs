@@ -142,6 +142,13 @@ impl Executor {
         let Action { object, precondition, verb } = action;
         let place = place(object);
         match verb {
+            Verb::Create { body, manager } => {
+                let collection = Place::collection(place.resource, place.namespace);
+                self.api.create(collection, manager, &named(body.clone(), &place)).await
+            }
+            Verb::StrategicMerge { body, manager } => {
+                self.api.strategic_merge(place, manager, &guarded(body, action)).await
+            }
             Verb::Delete => {
                 let mut required = json!({ "uid": precondition.uid });
                 if let (Some(version), Some(fields)) =
@@ -206,6 +213,8 @@ fn place(object: &Object) -> Place<'_> {
         Kind::Pod => Resource::Pods,
         Kind::StatefulSet => Resource::StatefulSets,
         Kind::PhasedRollout => Resource::PhasedRollouts,
+        Kind::Claim => Resource::Claims,
+        Kind::Revision => Resource::Revisions,
     };
     Place::object(resource, &object.namespace, &object.name)
 }
@@ -325,6 +334,8 @@ impl Lane<'_> {
 
     fn count(&self, action: &Action, answer: &Result<Value, ApiError>) {
         let verb = match action.verb {
+            Verb::Create { .. } => "create",
+            Verb::StrategicMerge { .. } => "strategic_merge",
             Verb::Delete => "delete",
             Verb::Apply { .. } => "apply",
             Verb::ReplaceStatus { .. } => "replace_status",

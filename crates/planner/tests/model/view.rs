@@ -99,6 +99,8 @@ impl Planner {
                     terminating: pod.health == Health::Terminating,
                     waiting: (pod.health == Health::Broken).then_some(Waiting::CrashLoopBackOff),
                     terminated_restarts: None,
+                    named: true,
+                    volumes: Arc::default(),
                 })
             });
         Member::new(Arc::new(set), rows)

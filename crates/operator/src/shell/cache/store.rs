@@ -180,6 +180,7 @@ impl Store {
                 resource_version: rollout.resource_version.clone(),
                 terminating: rollout.deleting,
             }),
+            Kind::Claim | Kind::Revision => None,
         }
     }
 

@@ -341,6 +341,8 @@ pub(super) fn pod(json: &str, interner: &mut Interner) -> Result<Decoded<PodRow>
                 .filter(|(_, state)| state.terminated.is_some())
                 .map(|(container, _)| container.restart_count)
                 .max(),
+            named: true,
+            volumes: Arc::default(),
         }
     });
     let name = metadata.name.as_ref().into();

@@ -245,7 +245,7 @@ impl Cluster {
                 let set = self.sets.iter().find(|set| *set.name == *name);
                 set.map(|set| (&*set.uid, &*set.resource_version))
             }
-            Kind::PhasedRollout => None,
+            Kind::PhasedRollout | Kind::Claim | Kind::Revision => None,
         };
         let guarded = version.is_some() && seen == Some(uid).zip(version);
         match (action.object.kind, &action.verb) {
@@ -296,13 +296,13 @@ impl Cluster {
                         let revision = body["status"]["currentRevision"].as_str();
                         set.current_revision = revision.map(Into::into);
                     }
-                    Verb::Delete | Verb::Apply { .. } | Verb::ReplaceStatus { .. } => {
+                    _ => {
                         return Err(format!("not done to sets: {action:?}"));
                     }
                 }
                 set.resource_version = version;
             }
-            Kind::PhasedRollout => return Err(format!("not written by a group: {action:?}")),
+            _ => return Err(format!("not written by a group: {action:?}")),
         }
         Ok(())
     }

@@ -299,7 +299,7 @@ fn our_writes_carry_our_field_manager() {
     let merges =
         plan.batches.iter().flat_map(|batch| &batch.actions).filter_map(|action| match &action.verb {
             Verb::Merge { manager, .. } | Verb::MergeStatus { manager, .. } => Some(*manager),
-            Verb::Delete | Verb::Apply { .. } | Verb::ReplaceStatus { .. } => None,
+            _ => None,
         });
     let managers: Vec<_> = merges.collect();
     assert_eq!(managers, [keys::MANAGER_ROLLOUT_GROUP; 3], "one promotion and two annotations");

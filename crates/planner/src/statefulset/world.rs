@@ -1,0 +1,206 @@
+//! All that a decision about one StatefulSet may look at.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::amount::Amount;
+use crate::pod::PodRow;
+use crate::selector::Labels;
+use crate::set::SetRow;
+
+/// A set, and everything that concerns it.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// The set.
+    pub set: Arc<SetRow>,
+    /// What else this controller has to know of it.
+    pub design: Arc<Design>,
+    /// The pods that the set controls, in any order.
+    pub pods: Vec<Arc<PodRow>>,
+    /// The pods of the namespace that nothing controls and that the set's selector matches, in any order.
+    pub orphans: Vec<Arc<PodRow>>,
+    /// For each claim template, in the order of the design: its claims by ordinal.
+    pub claims: Vec<BTreeMap<u32, Arc<ClaimRow>>>,
+    /// The revisions that the set controls, or that nothing controls and the set's selector matches, in any order.
+    pub revisions: Vec<Arc<RevisionRow>>,
+    /// What this process knows beyond its caches.
+    pub memory: Memory,
+    /// Which behaviour is switched on.
+    pub features: Features,
+}
+
+/// What this process knows beyond its caches. Losing it costs a request, nothing else.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The set as a read that [`super::Ask::Standing`] asked for in this pass found it.
+    pub standing: Option<Standing>,
+    /// The revisions that were found to have a name that was to be given to a new one, as read from the server.
+    pub taken: BTreeMap<Box<str>, Arc<RevisionRow>>,
+    /// When this process last wrote the set's status.
+    pub status_written: Option<Timestamp>,
+}
+
+/// A set as the server has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is there, with the UID that we know, and stays.
+    Alive,
+    /// It is being deleted.
+    Deleting,
+    /// It is not there, or it is another one of the same name.
+    Gone,
+}
+
+/// Behaviour that upstream keeps behind a feature gate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// `MaxUnavailableStatefulSet`: off in Kubernetes 1.36.
+    pub max_unavailable: bool,
+}
+
+/// The part of a StatefulSet that only its own controller needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Design {
+    /// The template as revisions store it: [`crate::revision::patch`] of `spec.template`.
+    pub patch: Arc<str>,
+    /// The claim templates, in the order of the spec.
+    pub claim_templates: Arc<[ClaimTemplate]>,
+    /// `spec.serviceName`; may be empty.
+    pub service_name: Box<str>,
+    /// How pods are created and removed.
+    pub management: Management,
+    /// `spec.updateStrategy.rollingUpdate`, where it is present.
+    pub rolling: Option<Rolling>,
+    /// What becomes of claims.
+    pub retention: Retention,
+    /// How many unused revisions are kept; all of them where it is negative.
+    pub history_limit: i64,
+    /// `spec.selector.matchLabels`, which claims get as labels.
+    pub match_labels: Labels,
+    /// All annotations of the set, which its revisions get.
+    pub annotations: Labels,
+    /// The counts in the status.
+    pub counts: Counts,
+    /// `status.collisionCount`.
+    pub collisions: Option<u32>,
+}
+
+/// `spec.updateStrategy.rollingUpdate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rolling {
+    /// The index below which pods keep the current revision.
+    pub partition: u32,
+    /// How many pods may be unavailable while the set rolls; `None` where it is not given or unusable.
+    pub max_unavailable: Option<Amount>,
+}
+
+/// `spec.podManagementPolicy`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Management {
+    /// One pod after the other.
+    #[default]
+    OrderedReady,
+    /// All at once.
+    Parallel,
+}
+
+/// `spec.persistentVolumeClaimRetentionPolicy`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Whether the claims of a pod go with it when the set is scaled down.
+    pub when_scaled: Keep,
+    /// Whether all claims go with the set.
+    pub when_deleted: Keep,
+}
+
+/// What becomes of a claim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// It stays.
+    #[default]
+    Retain,
+    /// It goes.
+    Delete,
+}
+
+/// The counts in a set's status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pods that exist.
+    pub replicas: u32,
+    /// Pods that are Running and Ready.
+    pub ready: u32,
+    /// Pods that have been so for minReadySeconds.
+    pub available: u32,
+    /// Pods of the current revision that are not on their way out.
+    pub current: u32,
+    /// Pods of the update revision that are not on their way out.
+    pub updated: u32,
+}
+
+/// One entry of `spec.volumeClaimTemplates`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimTemplate {
+    /// Its name, which the volume has too.
+    pub name: Box<str>,
+    /// Its labels.
+    pub labels: Labels,
+    /// Its annotations.
+    pub annotations: Labels,
+    /// Its `spec`, as the server gave it.
+    pub spec: Value,
+}
+
+/// A PersistentVolumeClaim whose name is one that a set may give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimRow {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its UID.
+    pub uid: Box<str>,
+    /// The version this row was read at.
+    pub resource_version: Box<str>,
+    /// Whether it has a deletion timestamp.
+    pub terminating: bool,
+    /// Its owners.
+    pub owners: Vec<OwnerRef>,
+}
+
+/// An owner reference, whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerRef {
+    /// `apiVersion`.
+    pub api_version: Box<str>,
+    /// `kind`.
+    pub kind: Box<str>,
+    /// `name`.
+    pub name: Box<str>,
+    /// `uid`.
+    pub uid: Box<str>,
+    /// `controller`.
+    pub controller: Option<bool>,
+    /// `blockOwnerDeletion`.
+    pub block_owner_deletion: Option<bool>,
+}
+
+/// A ControllerRevision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevisionRow {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its UID.
+    pub uid: Box<str>,
+    /// The version this row was read at.
+    pub resource_version: Box<str>,
+    /// UID of its controlling owner.
+    pub owner: Option<Arc<str>>,
+    /// Its number.
+    pub number: i64,
+    /// When it was created.
+    pub created: Timestamp,
+    /// Its `data` as JSON text, as the server gave it.
+    pub data: Arc<str>,
+}
