@@ -11,6 +11,7 @@ use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use serde_json::Value;
+use sts_plus_planner::plan::Kind;
 use thiserror::Error;
 
 use super::metrics::{Metrics, RequestLabels};
@@ -132,6 +133,18 @@ impl Resource {
             Self::PhasedRollouts => ("sts.plus/v1alpha1", "PhasedRollout"),
             Self::Claims => ("v1", "PersistentVolumeClaim"),
             Self::Revisions => ("apps/v1", "ControllerRevision"),
+        }
+    }
+}
+
+impl From<Kind> for Resource {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Pod => Self::Pods,
+            Kind::StatefulSet => Self::StatefulSets,
+            Kind::PhasedRollout => Self::PhasedRollouts,
+            Kind::Claim => Self::Claims,
+            Kind::Revision => Self::Revisions,
         }
     }
 }

@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use sts_plus_planner::plan::{Action, Batch, Kind, Object, Verb};
+use sts_plus_planner::plan::{Action, Batch, Object, Verb};
 use sts_plus_planner::set::SetRow;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::time::Instant;
 
-use super::api::{Api, ApiError, Place, Resource};
+use super::api::{Api, ApiError, Place};
 use super::cache::Store;
 use super::expectations::{Expectation, Expectations, SEEN_WITHIN, Unknown};
 use super::lease::{Epoch, Leadership};
@@ -209,14 +209,7 @@ fn named(mut body: Value, place: &Place<'_>) -> Value {
 }
 
 fn place(object: &Object) -> Place<'_> {
-    let resource = match object.kind {
-        Kind::Pod => Resource::Pods,
-        Kind::StatefulSet => Resource::StatefulSets,
-        Kind::PhasedRollout => Resource::PhasedRollouts,
-        Kind::Claim => Resource::Claims,
-        Kind::Revision => Resource::Revisions,
-    };
-    Place::object(resource, &object.namespace, &object.name)
+    Place::object(object.kind.into(), &object.namespace, &object.name)
 }
 
 /// Exclusive leave to plan for a domain and to carry the plan out.
