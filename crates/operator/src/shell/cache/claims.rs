@@ -52,7 +52,7 @@ impl Claims {
         })
     }
 
-    pub(super) fn upsert(&mut self, namespace: &Arc<str>, row: Arc<ClaimRow>) -> Change {
+    pub(super) fn upsert(&mut self, namespace: &Arc<str>, row: &Arc<ClaimRow>) -> Change {
         let Some((stem, ordinal)) = split_ordinal(&row.name) else { return Change::None };
         let stems = self.rows.entry(Arc::clone(namespace)).or_default();
         if !stems.contains_key(stem) {
@@ -64,7 +64,7 @@ impl Claims {
         }) {
             return Change::None;
         }
-        let before = slot.insert(ordinal, Arc::clone(&row));
+        let before = slot.insert(ordinal, Arc::clone(row));
         self.count += usize::from(before.is_none());
         let same = before.as_ref().is_some_and(|before| {
             before.uid == row.uid && before.terminating == row.terminating && before.owners == row.owners

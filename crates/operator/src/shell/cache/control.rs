@@ -63,7 +63,7 @@ impl Rows {
         };
         let touched = row.map(|row| {
             let row = Arc::new(row);
-            match self.claims.upsert(&namespace, Arc::clone(&row)) {
+            match self.claims.upsert(&namespace, &row) {
                 Change::None => Vec::new(),
                 Change::Matters { before } => {
                     let rows = before.iter().chain([&row]).map(|row| &**row);

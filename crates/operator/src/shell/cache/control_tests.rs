@@ -1,6 +1,6 @@
 //! Which sets are looked at when something changes. The ids are those of upstream's own tests of its wake-ups.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -211,7 +211,7 @@ fn a_claim_wakes_the_sets_that_may_call_it_theirs_by_name() {
     assert_eq!(upsert(&store, Resource::Claims, &claim_json("logs-web-0", 3)), NOBODY, "no such template");
     assert_eq!(upsert(&store, Resource::Claims, &claim_json("data-web", 4)), NOBODY, "no ordinal");
     assert_eq!(store.count(Resource::Claims), 2);
-    let of_web: Vec<_> = world(&store, "web").claims.iter().map(|claims| claims.len()).collect();
+    let of_web: Vec<_> = world(&store, "web").claims.iter().map(BTreeMap::len).collect();
     assert_eq!(of_web, [1]);
     assert_eq!(remove(&store, Resource::Claims, &claim_json("data-web-0", 5)), ["web"]);
     assert_eq!(store.count(Resource::Claims), 1);

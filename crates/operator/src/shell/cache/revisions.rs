@@ -76,8 +76,8 @@ impl Revisions {
         let revision = Revision { row: Arc::new(row), labels };
         match &revision.row.owner {
             Some(owner) => {
-                let owned = self.owned.entry((Arc::clone(&name.0), Arc::clone(owner))).or_default();
-                owned.push(Arc::clone(&revision.row));
+                let rows = self.owned.entry((Arc::clone(&name.0), Arc::clone(owner))).or_default();
+                rows.push(Arc::clone(&revision.row));
             }
             None => {
                 self.ownerless.entry(Arc::clone(&name.0)).or_default().insert(Arc::clone(&name.1));
@@ -91,9 +91,9 @@ impl Revisions {
         let revision = self.rows.remove(name)?;
         if let Some(owner) = &revision.row.owner {
             let key = (Arc::clone(&name.0), Arc::clone(owner));
-            if let Some(owned) = self.owned.get_mut(&key) {
-                owned.retain(|row| row.uid != revision.row.uid);
-                if owned.is_empty() {
+            if let Some(rows) = self.owned.get_mut(&key) {
+                rows.retain(|row| row.uid != revision.row.uid);
+                if rows.is_empty() {
                     self.owned.remove(&key);
                 }
             }

@@ -8,14 +8,14 @@ use serde_json::value::RawValue;
 use sts_plus_planner::selector::Labels;
 use sts_plus_planner::statefulset::world::RevisionRow;
 
-use super::{Decoded, Interner, Meta, Undecodable, undecodable};
+use super::{Decoded, Interner, Meta, Owner, Undecodable, undecodable};
 
 #[derive(Deserialize)]
 struct Revision<'a> {
     #[serde(borrow)]
     metadata: RevisionMeta<'a>,
-    #[serde(default)]
-    revision: i64,
+    #[serde(default, rename = "revision")]
+    number: i64,
     #[serde(borrow, default)]
     data: Option<&'a RawValue>,
 }
@@ -44,7 +44,7 @@ pub(in crate::shell::cache) fn revision(
 ) -> Result<Decoded<ReadRevision>, Undecodable> {
     let read: Revision<'_> = serde_json::from_str(json).map_err(|error| undecodable(json, &error))?;
     let meta = &read.metadata.meta;
-    let ours = meta.controller().is_none_or(|owner| owner.is_set());
+    let ours = meta.controller().is_none_or(Owner::is_set);
     let row = ours.then(|| {
         let row = row(&read, interner);
         let labels = meta.labels.iter().flatten().map(|(key, value)| (key.as_ref(), value.as_ref()));
@@ -75,7 +75,7 @@ fn row(read: &Revision<'_>, interner: &mut Interner) -> RevisionRow {
         uid: meta.uid.as_ref().into(),
         resource_version: meta.resource_version.as_ref().into(),
         owner: meta.controller().map(|owner| interner.text(&owner.uid)),
-        number: read.revision,
+        number: read.number,
         created: creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
         data: interner.text(read.data.map_or("", |data| data.get())),
     }
