@@ -44,6 +44,9 @@ pub enum ApiError {
     /// A precondition did not hold, or somebody else was faster: nothing was done.
     #[error("conflict: {0}")]
     Conflict(String),
+    /// An object of that name exists already: nothing was done.
+    #[error("already exists: {0}")]
+    AlreadyExists(String),
     /// The object does not exist.
     #[error("not found: {0}")]
     NotFound(String),
@@ -70,6 +73,21 @@ pub enum ApiError {
     /// No usable answer: whether it was done is unknown.
     #[error("no answer: {0}")]
     Unanswered(String),
+}
+
+impl ApiError {
+    /// What the server said, without our own words around it.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Conflict(words)
+            | Self::AlreadyExists(words)
+            | Self::NotFound(words)
+            | Self::Gone(words)
+            | Self::Forbidden(words)
+            | Self::Refused { message: words, .. } => words.clone(),
+            Self::Throttled { .. } | Self::Unanswered(_) => self.to_string(),
+        }
+    }
 }
 
 /// The resources we talk to.
@@ -253,7 +271,12 @@ impl Api {
 
     /// Reads one object, consistently.
     pub async fn get(&self, place: Place<'_>) -> Result<Value, ApiError> {
-        parse(&self.call("get", Method::GET, place, &[], None, self.call_limit).await?)
+        parse(&self.read(place).await?)
+    }
+
+    /// Reads one object, consistently, as the server wrote it.
+    pub async fn read(&self, place: Place<'_>) -> Result<Vec<u8>, ApiError> {
+        self.call("get", Method::GET, place, &[], None, self.call_limit).await
     }
 
     /// Reads a page of a list.
@@ -409,7 +432,12 @@ async fn refusal(answer: http::Response<Body>) -> ApiError {
     let status: Option<Value> = serde_json::from_slice(&bytes).ok();
     let words = status.as_ref().and_then(|status| status.get("message")?.as_str());
     let message = shorten(words.map_or_else(|| String::from_utf8_lossy(&bytes), Into::into).trim());
-    of_code(code, message, retry_after)
+    let reason = status.as_ref().and_then(|status| status.get("reason")?.as_str());
+    match of_code(code, message, retry_after) {
+        // The one code stands for two things.
+        ApiError::Conflict(message) if reason == Some("AlreadyExists") => ApiError::AlreadyExists(message),
+        error => error,
+    }
 }
 
 pub(super) fn of_code(code: StatusCode, message: String, retry_after: Option<u64>) -> ApiError {

@@ -46,7 +46,11 @@ struct Entry {
     running: bool,
     /// Something happened while it was running.
     again: bool,
+    /// The pass under way shall be followed by another one however it ends.
+    urged: bool,
     failures: u32,
+    /// The last pass failed: that is why it is not run for a while.
+    failed: bool,
     timer: Option<(Instant, u64)>,
     /// Until then it is not run, whatever happens.
     not_before: Option<Instant>,
@@ -73,6 +77,21 @@ impl<K: Clone + Eq + Hash + Debug> Queue<K> {
     /// Asks for a pass over the key: now, or right after the one under way, but not before a back-off is over.
     pub fn add(&self, key: K) {
         let mut state = self.state();
+        state.enqueue(key, Instant::now());
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Asks for a pass over the key without waiting for the end of a back-off after failures: what failed is no more what
+    /// was asked for. Whoever was asked by the server to come back later still waits.
+    pub fn urge(&self, key: K) {
+        let mut state = self.state();
+        let entry = state.keys.entry(key.clone()).or_default();
+        entry.urged = entry.running;
+        if entry.failed {
+            entry.failures = 0;
+            entry.not_before = None;
+        }
         state.enqueue(key, Instant::now());
         drop(state);
         self.wake.notify_one();
@@ -174,7 +193,10 @@ impl<K: Clone + Eq + Hash + Debug> State<K> {
         entry.running = false;
         entry.not_before = None;
         let again = std::mem::take(&mut entry.again);
+        let urged = std::mem::take(&mut entry.urged);
+        entry.failed = outcome == Outcome::Failed;
         entry.failures = match outcome {
+            Outcome::Failed if urged => 0,
             Outcome::Failed => entry.failures.saturating_add(1),
             Outcome::ComeBack(_) => entry.failures,
             Outcome::Settled | Outcome::WakeAt(_) => 0,
@@ -185,7 +207,7 @@ impl<K: Clone + Eq + Hash + Debug> State<K> {
             Outcome::Failed => Some(now + backoff::delay(entry.failures)),
             Outcome::ComeBack(after) => Some(now + after),
         };
-        if matches!(outcome, Outcome::Failed | Outcome::ComeBack(_)) {
+        if matches!(outcome, Outcome::ComeBack(_)) || (outcome == Outcome::Failed && !urged) {
             entry.not_before = wake_at;
         }
         if let Some(at) = wake_at {

@@ -14,6 +14,7 @@ use super::wire::ReadRevision;
 pub(super) struct Revision {
     pub(super) row: Arc<RevisionRow>,
     pub(super) labels: Option<Arc<Labels>>,
+    pub(super) terminating: bool,
 }
 
 /// All rows, and the ways to find them.
@@ -35,8 +36,8 @@ impl Revision {
 }
 
 impl Revisions {
-    pub(super) fn get(&self, name: &Name) -> Option<&Arc<RevisionRow>> {
-        self.rows.get(name).map(|revision| &revision.row)
+    pub(super) fn get(&self, name: &Name) -> Option<&Revision> {
+        self.rows.get(name)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -64,7 +65,7 @@ impl Revisions {
 
     /// Takes a revision in; the former one and the new one, unless nothing has changed.
     pub(super) fn upsert(&mut self, name: &Name, read: ReadRevision) -> Option<(Option<Revision>, Revision)> {
-        let ReadRevision { row, labels } = read;
+        let ReadRevision { row, labels, terminating } = read;
         if self.rows.get(name).is_some_and(|Revision { row: before, .. }| {
             let known = before.resource_version == row.resource_version
                 || is_older(&row.resource_version, &before.resource_version);
@@ -73,7 +74,7 @@ impl Revisions {
             return None;
         }
         let before = self.remove(name);
-        let revision = Revision { row: Arc::new(row), labels };
+        let revision = Revision { row: Arc::new(row), labels, terminating };
         match &revision.row.owner {
             Some(owner) => {
                 let rows = self.owned.entry((Arc::clone(&name.0), Arc::clone(owner))).or_default();

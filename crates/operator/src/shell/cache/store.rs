@@ -227,9 +227,9 @@ impl Store {
                 terminating: claim.terminating,
             }),
             Kind::Revision => rows.revisions.get(&name).map(|revision| Seen {
-                uid: revision.uid.clone(),
-                resource_version: revision.resource_version.clone(),
-                terminating: false,
+                uid: revision.row.uid.clone(),
+                resource_version: revision.row.resource_version.clone(),
+                terminating: revision.terminating,
             }),
         }
     }

@@ -35,6 +35,8 @@ pub(in crate::shell::cache) struct ReadRevision {
     pub(in crate::shell::cache) row: RevisionRow,
     /// Its labels, where nothing controls it: they decide whose it may become.
     pub(in crate::shell::cache) labels: Option<Arc<Labels>>,
+    /// Whether it has a deletion timestamp.
+    pub(in crate::shell::cache) terminating: bool,
 }
 
 /// Reads a revision. Only those that a StatefulSet controls, or nothing, get a row, whatever their data is.
@@ -49,7 +51,7 @@ pub(in crate::shell::cache) fn revision(
         let row = row(&read, interner);
         let labels = meta.labels.iter().flatten().map(|(key, value)| (key.as_ref(), value.as_ref()));
         let labels = row.owner.is_none().then(|| interner.labels(labels));
-        ReadRevision { row, labels }
+        ReadRevision { row, labels, terminating: meta.deletion_timestamp.is_some() }
     });
     Ok(Decoded {
         namespace: interner.text(&meta.namespace),

@@ -26,7 +26,7 @@ fn owner(kind: &str) -> Value {
 fn a_revision_becomes_a_row_with_its_data_as_the_server_gave_it() {
     let data = r#"{"spec":{"b":"\u003c","a":1.50}}"#;
     let json = revision_json(&owner("StatefulSet")).to_string().replace("\"DATA\"", data);
-    let ReadRevision { row, labels } = read(&json).expect("a set's");
+    let ReadRevision { row, labels, .. } = read(&json).expect("a set's");
     assert_eq!((&*row.name, &*row.uid, &*row.resource_version, row.number), ("web-1", "r1", "5", 4));
     assert_eq!(
         (row.owner.as_deref(), row.created.to_string().as_str()),
@@ -38,7 +38,7 @@ fn a_revision_becomes_a_row_with_its_data_as_the_server_gave_it() {
 
 #[test]
 fn one_that_nothing_controls_keeps_the_labels_that_decide_whose_it_may_become() {
-    let ReadRevision { row, labels } = read(&revision_json(&json!(null)).to_string()).expect("nobody's");
+    let ReadRevision { row, labels, .. } = read(&revision_json(&json!(null)).to_string()).expect("nobody's");
     assert_eq!(row.owner, None);
     assert_eq!(&*labels.expect("needed")["app"], "web");
 }
