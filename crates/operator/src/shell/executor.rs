@@ -135,7 +135,11 @@ impl Executor {
     /// Forgets the lane of a domain that is no more, unless it still waits to see its own writes.
     pub fn forget(&self, domain: &Domain) {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = lanes.get(domain).is_some_and(|lane| lane.try_lock().is_ok_and(|lane| lane.is_empty()));
+        // Whoever is about to enter has a share in it already.
+        let unused = |lane: &Arc<tokio::sync::Mutex<Expectations>>| Arc::strong_count(lane) == 1;
+        let idle = lanes
+            .get(domain)
+            .is_some_and(|lane| unused(lane) && lane.try_lock().is_ok_and(|lane| lane.is_empty()));
         if idle {
             lanes.remove(domain);
         }
@@ -274,7 +278,7 @@ impl Lane<'_> {
             (Err(error), _) => {
                 // Still unknown: nothing is disrupted before it can be read.
                 self.expectations.lost_answer(unknown);
-                return Err(halt(error));
+                return Err(error.into());
             }
         };
         let object = unknown.object;
@@ -353,7 +357,7 @@ impl Lane<'_> {
                 self.expectations.lost_answer(Unknown { object: object(), uid: Some(uid()) });
                 Err(Halt::Failed(error.clone()))
             }
-            Err(error) => Err(halt(error.clone())),
+            Err(error) => Err(error.clone().into()),
         }
     }
 
@@ -375,7 +379,7 @@ impl Lane<'_> {
                 if matches!(error, ApiError::Unanswered(_)) {
                     self.expectations.lost_answer(Unknown { object: object(), uid: None });
                 }
-                Err(halt(error.clone()))
+                Err(error.clone().into())
             }
         }
     }
@@ -411,10 +415,12 @@ impl Lane<'_> {
     }
 }
 
-fn halt(error: ApiError) -> Halt {
-    match error {
-        ApiError::Throttled { retry_after } => Halt::Throttled { retry_after },
-        error => Halt::Failed(error),
+impl From<ApiError> for Halt {
+    fn from(error: ApiError) -> Self {
+        match error {
+            ApiError::Throttled { retry_after } => Self::Throttled { retry_after },
+            error => Self::Failed(error),
+        }
     }
 }
 

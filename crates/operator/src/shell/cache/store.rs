@@ -108,7 +108,7 @@ pub struct Store {
 
 /// What an event did.
 #[derive(Debug, Default)]
-pub(in crate::shell) struct Applied {
+pub(crate) struct Applied {
     pub(super) name: Option<Name>,
     /// The version of the object, where it could be read.
     pub(super) version: Option<Box<str>>,
@@ -267,7 +267,7 @@ impl Store {
     }
 
     /// Takes in an object that exists.
-    pub(in crate::shell) fn upsert(&self, resource: Resource, json: &str) -> Applied {
+    pub(crate) fn upsert(&self, resource: Resource, json: &str) -> Applied {
         let mut rows = self.rows();
         let mut applied = match resource {
             Resource::StatefulSets => rows.upsert_set(json),
@@ -281,7 +281,7 @@ impl Store {
     }
 
     /// Takes in an object that is gone.
-    pub(in crate::shell) fn remove(&self, resource: Resource, json: &str) -> Applied {
+    pub(crate) fn remove(&self, resource: Resource, json: &str) -> Applied {
         let mut rows = self.rows();
         let interner = &mut rows.interner;
         // Only the name and the version are wanted.
