@@ -202,13 +202,25 @@ impl<'w> Draft<'w> {
     /// The revision that a pod of this ordinal is built from.
     pub(super) fn revision_for(&self, ordinal: u32) -> &Revision<'w> {
         let World { set, design, .. } = self.world;
+        if self.history.current == self.history.update {
+            return &self.history.update;
+        }
         let kept = match (&design.rolling, &set.strategy) {
             (Some(rolling), _) => rolling.partition,
-            (None, Strategy::RollingUpdate { .. }) => design.counts.current,
+            // A deletion of ours shows in the pods before it shows in the status: what was deleted to be updated must not
+            // come back as it was.
+            (None, Strategy::RollingUpdate { .. }) => design.counts.current.min(self.current_pods()),
             (None, Strategy::OnDelete | Strategy::Other(_)) => 0,
         };
         let current = ordinal < set.first_ordinal.saturating_add(kept);
         if current { &self.history.current } else { &self.history.update }
+    }
+
+    /// How many pods are of the current revision and stay.
+    fn current_pods(&self) -> u32 {
+        let current = &*self.history.current.name;
+        let stays = |pod: &&Arc<PodRow>| !pod.terminating && pod.revision.as_deref() == Some(current);
+        u32::try_from(self.slots.pods().filter(stays).count()).unwrap_or(u32::MAX)
     }
 
     /// Where the user has asked for it, a pod that will not become Ready by itself goes if its successor would be of another
