@@ -143,6 +143,10 @@ pub(super) fn rolling(cluster: &Cluster) {
         return;
     }
     let members = cluster.members();
+    // A parallel set rolls while condemned pods, of whatever revision, are on their way out.
+    if members.iter().any(|(ordinal, _)| !set.ordinals().contains(ordinal)) {
+        return;
+    }
     let revision = |pod: &PodRow| pod.revision.as_deref().map(Box::<str>::from);
     for (_, pod) in members.iter().take(design.counts.current as usize) {
         assert_eq!(revision(pod), set.current_revision, "{}:\n{cluster}", pod.name);
