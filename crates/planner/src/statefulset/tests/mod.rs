@@ -8,6 +8,7 @@ mod decode;
 mod drive;
 mod history_rows;
 mod invariants;
+mod limits;
 mod operate;
 mod pod_rows;
 mod scaling;
