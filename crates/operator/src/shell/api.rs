@@ -12,6 +12,7 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use serde_json::Value;
 use sts_plus_planner::plan::Kind;
+use sts_plus_planner::revision;
 use thiserror::Error;
 
 use super::metrics::{Metrics, RequestLabels};
@@ -372,7 +373,12 @@ impl Api {
         if let Some((content_type, _)) = body {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
-        let bytes = body.map(|(_, value)| value.to_string().into_bytes()).unwrap_or_default();
+        // The data of a revision are stored as they come, and compared by their bytes.
+        let text = |value: &Value| match place.resource {
+            Resource::Revisions => revision::canonical(value),
+            _ => value.to_string(),
+        };
+        let bytes = body.map(|(_, value)| text(value).into_bytes()).unwrap_or_default();
         let request = request.body(Body::from(bytes)).map_err(|error| ApiError::Refused {
             code: 0,
             message: format!("the request could not be built: {error}"),
