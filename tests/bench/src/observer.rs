@@ -113,7 +113,8 @@ async fn follow(
     while let Some(event) = events.next().await {
         let at = start.elapsed();
         let new = match event.context("the observer's watch")? {
-            WatchEvent::Added(pod) | WatchEvent::Modified(pod) => tracker.seen(&pod, at),
+            WatchEvent::Added(pod) => tracker.seen(&pod, at),
+            WatchEvent::Modified(pod) => tracker.changed(&pod, at),
             WatchEvent::Deleted(pod) => vec![tracker.gone(&pod, at)],
             WatchEvent::Bookmark(_) => Vec::new(),
             WatchEvent::Error(status) => bail!("the observer's watch: {status:?}"),

@@ -33,6 +33,28 @@ fn each_turn_of_a_life_is_told_once() {
 }
 
 #[test]
+fn a_pod_from_before_the_watch_does_not_become_ready_by_leaving() {
+    let mut tracker = Tracker::default();
+    let leaving = tracker.changed(&pod("1", true, true), Duration::from_millis(1));
+    assert_eq!(leaving, [at(1, "a-0", Turn::Leaving)]);
+    assert_eq!(tracker.changed(&pod("1", false, true), Duration::from_millis(2)), []);
+}
+
+#[test]
+fn what_a_rollout_adds_is_the_way_back_and_the_way_on() {
+    let roll = |pod: &str, start: u64| {
+        [(0, Turn::Leaving), (50, Turn::Gone), (57, Turn::Created), (110, Turn::Ready)]
+            .map(|(ms, turn)| at(start + ms, pod, turn))
+    };
+    let sights = [roll("a-2", 0), roll("a-1", 115), roll("a-0", 245)].concat();
+    assert_eq!(added(&sights), Some([7 + 5, 7 + 20].map(Duration::from_millis).to_vec()));
+    let mut overlapping = sights.clone();
+    overlapping.swap(3, 4);
+    assert_eq!(added(&overlapping), None, "a-1 left before a-2 was Ready");
+    assert_eq!(added(&sights[..11]), None, "the last one never came back");
+}
+
+#[test]
 fn gaps_count_from_the_last_readiness_before_a_deletion() {
     let sights = [
         at(0, "a-1", Turn::Leaving),
