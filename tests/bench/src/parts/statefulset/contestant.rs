@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::ValueEnum;
 
-use super::Course;
+use super::{Course, SILENCE};
 use crate::bed::{Bed, FIELD, STATEFULSET_CONTROLLER};
 use crate::operator::Operator;
 use crate::workload::{Delays, Group, RolledBy};
@@ -58,6 +58,7 @@ impl Contestant {
             rolled_by: RolledBy::ItsController,
         };
         bed.create(&probe).await?;
+        bed.silent(&running.user, SILENCE).await?;
         Ok(running)
     }
 }

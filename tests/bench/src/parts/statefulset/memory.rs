@@ -46,7 +46,6 @@ pub(crate) async fn measure(course: &Course) -> Result<Vec<Section>> {
         let load = proc::load();
         let mut bed = Bed::filled(&course.assets, &groups).await?;
         let running = contestant.start(&mut bed, course).await?;
-        bed.silent(&running.user, SILENCE).await?;
         let synced = proc::memory(running.pid)?;
         say!(
             "(m) {} after it has seen everything; rolling {} pods",

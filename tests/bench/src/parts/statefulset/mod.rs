@@ -69,14 +69,13 @@ struct Meter {
 }
 
 impl Meter {
-    /// Once it is at rest.
-    async fn start(bed: &Bed, running: &Running) -> Result<Self> {
-        bed.silent(&running.user, SILENCE).await?;
+    /// It must be at rest.
+    fn start(bed: &Bed, running: &Running) -> Result<Self> {
         let calls = counted(bed.plane.requests_of(&running.user)?).len();
         Ok(Self { calls, cpu: proc::cpu(running.pid)? })
     }
 
-    /// Once it is at rest again.
+    /// Waits until it is at rest again.
     async fn stop(self, bed: &Bed, running: &Running, pods: usize) -> Result<Cost> {
         bed.silent(&running.user, SILENCE).await?;
         let mut calls = counted(bed.plane.requests_of(&running.user)?);

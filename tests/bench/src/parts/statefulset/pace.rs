@@ -19,6 +19,9 @@ pub(crate) const RUNS: usize = 5;
 /// Rollouts of the long set in each run: a percentile of one would be its worst pod.
 const LONG_ROLLOUTS: usize = 3;
 
+/// After so long without a call the limiter of a client allows as many at once as ever: 30, and 20 more a second.
+const REFILL: Duration = Duration::from_secs(3);
+
 /// What one run found.
 struct Run {
     number: usize,
@@ -71,15 +74,14 @@ pub(crate) async fn measure(course: &Course) -> Result<Vec<Section>> {
 /// Rolls the long set some times; what was added to each pod, and the cost.
 async fn one_by_one(bed: &mut Bed, running: &Running) -> Result<(Vec<Duration>, Cost)> {
     let long = long();
-    let meter = Meter::start(bed, running).await?;
+    let meter = Meter::start(bed, running)?;
     let mut times = Vec::new();
     for round in 1..=LONG_ROLLOUTS {
         let mark = bed.observer.mark();
         long.change(&bed.client(), &round.to_string()).await?;
         bed.observer.until(mark, FIELD, Turn::Ready, long.pods(), ROLLOUT_DEADLINE).await?;
         times.extend(added(&bed.observer.since(mark, FIELD)).context("pods were not rolled one at a time")?);
-        // What a limiter allows at once is there again by then.
-        bed.silent(&running.user, super::SILENCE).await?;
+        bed.silent(&running.user, REFILL).await?;
     }
     let cost = meter.stop(bed, running, LONG_ROLLOUTS * long.pods()).await?;
     Ok((times, cost))
@@ -88,7 +90,7 @@ async fn one_by_one(bed: &mut Bed, running: &Running) -> Result<(Vec<Duration>, 
 /// Rolls all sets of the fleet; how long that took, and the cost.
 async fn all_at_once(bed: &mut Bed, running: &Running) -> Result<(Duration, Cost)> {
     let fleet = fleet();
-    let meter = Meter::start(bed, running).await?;
+    let meter = Meter::start(bed, running)?;
     let mark = bed.observer.mark();
     let began = Instant::now();
     fleet.change(&bed.client(), "1").await?;
