@@ -21,6 +21,7 @@ struct Meta {
     name: String,
     namespace: String,
     uid: String,
+    resource_version: String,
     deletion_timestamp: Option<String>,
 }
 
@@ -38,6 +39,11 @@ struct Condition {
 }
 
 impl Pod {
+    /// The version that the server has given this state.
+    pub(crate) fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
     fn is_ready(&self) -> bool {
         self.status.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True")
     }

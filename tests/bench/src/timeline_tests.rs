@@ -9,7 +9,7 @@ fn at(ms: u64, pod: &str, turn: Turn) -> Sight {
 fn pod(uid: &str, ready: bool, deleted: bool) -> Pod {
     let status = if ready { "True" } else { "False" };
     serde_json::from_value(json!({
-        "metadata": { "name": "a-0", "namespace": "n", "uid": uid,
+        "metadata": { "name": "a-0", "namespace": "n", "uid": uid, "resourceVersion": "1",
             "deletionTimestamp": deleted.then_some("2026-01-01T00:00:00Z") },
         "status": { "conditions": [{ "type": "Ready", "status": status }] },
     }))
