@@ -1,6 +1,7 @@
 //! The one observer: a single watch that stamps everything, so that its own delay cancels out.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,7 @@ const WATCHES: usize = 10;
 /// Watches all pods of a cluster.
 pub(crate) struct Observer {
     sights: Arc<Mutex<Vec<Sight>>>,
+    renewals: Arc<AtomicUsize>,
     news: watch::Receiver<usize>,
     work: JoinSet<Result<()>>,
 }
@@ -45,12 +47,19 @@ impl Observer {
     /// Begins to watch; pods that are there already are not told of.
     pub(crate) async fn start(client: Client) -> Result<Self> {
         let sights = Arc::<Mutex<Vec<Sight>>>::default();
+        let renewals = Arc::<AtomicUsize>::default();
         let (tell, news) = watch::channel(0);
         let request = http::Request::get("/api/v1/pods?limit=1").body(Vec::new())?;
         let listed: Listed = client.request(request).await.context("list pods")?;
         let mut work = JoinSet::new();
-        work.spawn(follow(client, listed.metadata.resource_version, Arc::clone(&sights), tell));
-        Ok(Self { sights, news, work })
+        let (version, renewed) = (listed.metadata.resource_version, Arc::clone(&renewals));
+        work.spawn(follow(client, version, Arc::clone(&sights), renewed, tell));
+        Ok(Self { sights, renewals, news, work })
+    }
+
+    /// How often the server has ended the watch so far: what was seen next was stamped late.
+    pub(crate) fn renewals(&self) -> usize {
+        self.renewals.load(Ordering::Relaxed)
     }
 
     /// A point in the record, to ask later what came after it.
@@ -105,6 +114,7 @@ async fn follow(
     client: Client,
     mut version: String,
     sights: Arc<Mutex<Vec<Sight>>>,
+    renewed: Arc<AtomicUsize>,
     tell: watch::Sender<usize>,
 ) -> Result<()> {
     let start = Instant::now();
@@ -135,6 +145,7 @@ async fn follow(
             tell.send_replace(seen);
         }
         say!("the server ended the observer's watch, which goes on from where it was");
+        renewed.fetch_add(1, Ordering::Relaxed);
     }
     bail!("the server ended {WATCHES} watches of the observer")
 }

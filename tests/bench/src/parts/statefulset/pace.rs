@@ -32,6 +32,8 @@ struct Run {
     /// Of each pod but the last of each rollout.
     added: Vec<Duration>,
     long_cost: Cost,
+    /// Of the observer's watch: where there are any, its stamps are late.
+    renewals: usize,
 }
 
 impl Run {
@@ -64,7 +66,8 @@ pub(crate) async fn measure(course: &Course) -> Result<Vec<Section>> {
         let running = contestant.start(&mut bed, course).await?;
         let (added, long_cost) = one_by_one(&mut bed, &running).await?;
         let (fleet, fleet_cost) = all_at_once(&mut bed, &running).await?;
-        let run = Run { number, load, fleet, fleet_cost, added, long_cost };
+        let renewals = bed.observer.renewals();
+        let run = Run { number, load, fleet, fleet_cost, added, long_cost, renewals };
         say!("(f) {}", figures(&run).join(" | "));
         runs.push((contestant, run));
     }
@@ -175,6 +178,7 @@ fn report(results: &Results<Run>) -> Vec<Section> {
         "p99",
         "calls/pod",
         "CPU/pod",
+        "observer's watch renewed",
     ];
     let raw = [Ours, Default, Raised].into_iter().flat_map(|contestant| {
         results.of(contestant).map(move |run| {
@@ -219,6 +223,7 @@ fn figures(run: &Run) -> Vec<String> {
         ms(percentile(&run.added, 99)),
         format!("{:.2}", run.long_cost.calls_per_pod()),
         format!("{:.1} ms", run.long_cost.cpu_per_pod()),
+        run.renewals.to_string(),
     ]
 }
 
