@@ -37,10 +37,10 @@ const ZONES: usize = 3;
 /// What delays of pods are drawn from.
 const SEED: u64 = 20_261_115;
 
-/// The full cluster: 1,000 sets of 10 pods, three to a group.
-const FULL_SETS: usize = 1_000;
-const FULL_REPLICAS: usize = 10;
-const FULL_NAMESPACES: usize = 10;
+/// The full cluster.
+pub(crate) const FULL_SETS: usize = 1_000;
+pub(crate) const FULL_REPLICAS: usize = 10;
+pub(crate) const FULL_NAMESPACES: usize = 10;
 const FULL_PREFIX: &str = "full-";
 /// Filling takes one to two minutes on two idle cores.
 const FILL_DEADLINE: Duration = Duration::from_mins(10);
@@ -65,11 +65,20 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    /// Starts a cluster and fills it.
+    /// Starts a cluster of that size.
     pub(crate) async fn start(assets: &Assets, size: Size) -> Result<Self> {
-        say!("starting a control plane ({size:?})");
+        let groups = match size {
+            Size::Empty => Vec::new(),
+            Size::Full => full(),
+        };
+        Self::filled(assets, &groups).await
+    }
+
+    /// Starts a cluster and fills it with these.
+    pub(crate) async fn filled(assets: &Assets, groups: &[Group]) -> Result<Self> {
+        say!("starting a control plane");
         let mut options = Options::default();
-        if size == Size::Full {
+        if !groups.is_empty() {
             // Ten thousand pods at its usual 20 requests a second would take an hour.
             let fast = ["--kube-api-qps=5000", "--kube-api-burst=10000", "--concurrent-statefulset-syncs=20"];
             options.controller_manager_flags = fast.map(str::to_owned).to_vec();
@@ -77,17 +86,15 @@ impl Bed {
         let plane = ControlPlane::start(assets, options).await?;
         define_kinds(plane.admin()).await?;
         let mut namespaces = BTreeSet::from([FIELD.to_owned()]);
-        if size == Size::Full {
-            namespaces.extend((0..FULL_NAMESPACES).map(full_namespace));
-        }
+        namespaces.extend(groups.iter().map(|group| group.namespace.clone()));
         for namespace in namespaces.iter().map(String::as_str).chain([SCRATCH]) {
             plane.create_namespace(namespace).await?;
         }
         let nodes = (0..ZONES).map(|zone| Node::new(format!("node-{zone}"), format!("zone-{zone}")));
         let config = Config { namespaces, nodes: nodes.collect(), seed: SEED, ..Config::default() };
         let nodes = HollowNodes::new(plane.admin(), config).start();
-        if size == Size::Full {
-            fill(&plane).await?;
+        if !groups.is_empty() {
+            fill(&plane, groups).await?;
         }
         // Only now: a watch that falls behind while the cluster fills would be closed by the server.
         let observer = Observer::start(plane.admin()).await?;
@@ -121,11 +128,31 @@ impl Bed {
         Ok(identity)
     }
 
+    /// An identity that may do what the chart grants to the StatefulSet controller, and no more.
+    pub(crate) async fn controller_identity(&self, name: &str) -> Result<Identity> {
+        let identity = self.plane.identity(name)?;
+        let work = vec![
+            rule("apps", "statefulsets", &["get", "list", "watch", "patch"]),
+            rule("apps", "statefulsets/status", &["patch"]),
+            rule("apps", "statefulsets/finalizers", &["update"]),
+            rule("apps", "controllerrevisions", &["get", "list", "watch", "create", "patch", "delete"]),
+            rule("", "pods", &["get", "list", "watch", "create", "patch", "delete"]),
+            rule("", "persistentvolumeclaims", &["get", "list", "watch", "create", "patch"]),
+            rule("", "events", &["create", "patch"]),
+        ];
+        self.plane.grant(&identity, Scope::Cluster, work).await?;
+        Ok(identity)
+    }
+
     /// Waits until a user has asked for nothing but its lease for a while; how many requests it has made.
     pub(crate) async fn settled(&self, identity: &Identity) -> Result<usize> {
-        let what = format!("{} to be at rest", identity.name());
-        let settled = try_until_stable(FILL_DEADLINE, QUIET, what, || async {
-            let requests = self.plane.requests(identity)?;
+        self.silent(identity.user(), QUIET).await
+    }
+
+    /// The same for any user and any while.
+    pub(crate) async fn silent(&self, user: &str, quiet: Duration) -> Result<usize> {
+        let settled = try_until_stable(FILL_DEADLINE, quiet, format!("{user} to be at rest"), || async {
+            let requests = self.plane.requests_of(user)?;
             Ok(requests.iter().filter(|request| request.resource != "leases").count())
         });
         Ok(settled.await?)
@@ -133,8 +160,7 @@ impl Bed {
 
     /// The process id of kube-controller-manager, for figures beside ours.
     pub(crate) fn controller_manager(&self) -> Result<u32> {
-        // etcd, kube-apiserver, kube-controller-manager.
-        self.plane.pids().get(2).copied().context("kube-controller-manager does not run")
+        self.plane.controller_manager_pid().context("kube-controller-manager does not run")
     }
 
     /// Where logs go; gone with the cluster.
@@ -143,21 +169,24 @@ impl Bed {
     }
 }
 
+/// 1,000 sets of 10 pods, three to a group.
+fn full() -> Vec<Group> {
+    let groups = (0..FULL_SETS.div_ceil(ZONES)).map(|index| Group {
+        namespace: full_namespace(index % FULL_NAMESPACES),
+        name: format!("store-{index}"),
+        zones: ZONES.min(FULL_SETS - index * ZONES),
+        replicas: FULL_REPLICAS,
+        delays: Delays::NONE,
+        rolled_by: RolledBy::Us,
+    });
+    groups.collect()
+}
+
 /// Fills a cluster through the StatefulSet controller and the hollow nodes, as any other cluster is filled.
-async fn fill(plane: &ControlPlane) -> Result<()> {
-    let pods = FULL_SETS * FULL_REPLICAS;
-    say!("filling it with {pods} pods in {FULL_SETS} sets");
-    let groups: Vec<_> = (0..FULL_SETS.div_ceil(ZONES))
-        .map(|index| Group {
-            namespace: full_namespace(index % FULL_NAMESPACES),
-            name: format!("store-{index}"),
-            zones: ZONES.min(FULL_SETS - index * ZONES),
-            replicas: FULL_REPLICAS,
-            delays: Delays::NONE,
-            rolled_by: RolledBy::Us,
-        })
-        .collect();
-    workload::create_all(&plane.admin(), &groups).await?;
+async fn fill(plane: &ControlPlane, groups: &[Group]) -> Result<()> {
+    let pods: usize = groups.iter().map(Group::pods).sum();
+    say!("filling it with {pods} pods");
+    workload::create_all(&plane.admin(), groups).await?;
     for share in 1..=4 {
         let wanted = pods * share / 4;
         try_until(FILL_DEADLINE, format!("{wanted} pods"), || async {
@@ -182,7 +211,7 @@ async fn fill(plane: &ControlPlane) -> Result<()> {
     Ok(())
 }
 
-fn full_namespace(index: usize) -> String {
+pub(crate) fn full_namespace(index: usize) -> String {
     format!("{FULL_PREFIX}{index}")
 }
 

@@ -20,6 +20,7 @@ mod table;
 mod timeline;
 mod workload;
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -31,6 +32,8 @@ use jiff::Timestamp;
 use sts_plus_harness::Assets;
 
 use bed::{Bed, Size};
+use parts::statefulset::contestant::Contestant;
+use parts::statefulset::{Course, memory, pace};
 use parts::{efficiency, handover, idle, rollout, size, start};
 use table::{Section, replace};
 
@@ -42,8 +45,10 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// All parts, in the order of the page.
+/// The parts of `make bench`, in the order of the page.
 const ALL: &str = "abcdes";
+/// The parts of `make bench-statefulset`.
+const STATEFULSET: &str = "fm";
 
 /// Measures sts-plus.
 #[derive(Debug, Parser)]
@@ -54,9 +59,16 @@ struct Arguments {
     /// The page whose tables are rewritten
     #[arg(long)]
     page: PathBuf,
-    /// The parts to measure: a start, b rollout, c efficiency, d hand-over, e idle, s size
+    /// The parts to measure: a start, b rollout, c efficiency, d hand-over, e idle, s size; and the StatefulSet
+    /// controller's f pace, m memory
     #[arg(default_value = ALL)]
     parts: String,
+    /// How often to run each contestant of f and m; the page is then left alone
+    #[arg(long)]
+    runs: Option<usize>,
+    /// The only contestant of f and m to run; the page is then left alone
+    #[arg(long)]
+    only: Option<Contestant>,
 }
 
 #[tokio::main]
@@ -71,20 +83,38 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { binary, page, parts } = arguments;
-    ensure!(parts.chars().all(|part| ALL.contains(part)), "the parts are {ALL}, not {parts}");
-    let load = proc::load();
-    let sections = measure(&binary, &parts).await?;
-    let circumstances = format!(
-        "Measured {} on {} cores, load {load} at the start, by `make bench`.",
-        Timestamp::now().strftime("%Y-%m-%d"),
-        thread::available_parallelism()?,
+    let Arguments { binary, page, parts, runs, only } = arguments;
+    ensure!(
+        parts.chars().all(|part| ALL.contains(part) || STATEFULSET.contains(part)),
+        "the parts are {ALL} and {STATEFULSET}, not {parts}"
     );
+    let load = proc::load();
+    let mut sections = measure(&binary, &parts).await?;
+    let ours = sections.len();
+    let course = Course { assets: Assets::find()?, binary, runs, only };
+    if parts.contains('f') {
+        sections.extend(pace::measure(&course).await?);
+    }
+    if parts.contains('m') {
+        sections.extend(memory::measure(&course).await?);
+    }
+    let circumstances = |command| {
+        format!(
+            "Measured {} on {} cores, load {load} at the start, by `{command}`.",
+            Timestamp::now().strftime("%Y-%m-%d"),
+            thread::available_parallelism().map_or(1, NonZero::get),
+        )
+    };
     let mut text = fs::read_to_string(&page).with_context(|| page.display().to_string())?;
-    for section in sections {
-        let table = section.render(&circumstances);
+    for (index, section) in sections.into_iter().enumerate() {
+        let command = if index < ours { "make bench" } else { "make bench-statefulset" };
+        let table = section.render(&circumstances(command));
         eprintln!("\n{}\n{table}", section.name);
         text = replace(&text, section.name, &table)?;
+    }
+    if runs.is_some() || only.is_some() {
+        say!("the page is left alone: this was not the whole measurement");
+        return Ok(());
     }
     fs::write(&page, text)?;
     Ok(())
@@ -114,7 +144,7 @@ async fn measure(binary: &Path, parts: &str) -> Result<Vec<Section>> {
         }
         if wanted('d') {
             handovers.extend(handover::measure(&mut bed, Size::Full, binary).await?);
-            sections.push(Section { name: "d", rows: handovers });
+            sections.push(Section::of("d", handovers));
         }
         if wanted('e') {
             sections.push(idle::measure(&mut bed, binary).await?);

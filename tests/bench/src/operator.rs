@@ -42,14 +42,25 @@ struct LogLine {
 }
 
 impl Operator {
-    /// Starts the binary.
+    /// Starts the binary as the chart does.
     pub(crate) fn start(bed: &Bed, binary: &Path, identity: &Identity) -> Result<Self> {
+        Self::start_with(bed, binary, identity, &["--lease-namespace", HOME])
+    }
+
+    /// Starts the binary with these arguments besides those that every start needs.
+    pub(crate) fn start_with(
+        bed: &Bed,
+        binary: &Path,
+        identity: &Identity,
+        arguments: &[&str],
+    ) -> Result<Self> {
         let mut command = Command::new(binary);
         command
             .arg("run")
             .arg("--kubeconfig")
             .arg(bed.plane.kubeconfig_for(identity)?)
-            .args(["--log-format", "json", "--server-port", "0", "--lease-namespace", HOME])
+            .args(["--log-format", "json", "--server-port", "0"])
+            .args(arguments)
             .env("POD_NAME", identity.name());
         let executed = Timestamp::now();
         let log = format!("{}-{}.log", identity.name(), executed.as_millisecond());
@@ -97,6 +108,10 @@ impl Operator {
             if head.contains(" 200 ") { Ok(body.trim().to_owned()) } else { Err(NotYet::saw(body)) }
         });
         ready.await.with_context(|| self.process.log_tail())
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
     }
 
     pub(crate) fn memory(&self) -> Result<Memory> {

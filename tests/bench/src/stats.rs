@@ -16,6 +16,31 @@ pub(crate) fn percentile(samples: &[Duration], percent: usize) -> Duration {
     sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
+/// A figure over several runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
+impl Spread {
+    /// Nothing of no runs.
+    pub(crate) fn of(mut figures: Vec<f64>) -> Option<Self> {
+        figures.sort_unstable_by(f64::total_cmp);
+        let (least, most) = (*figures.first()?, *figures.last()?);
+        let upper = *figures.get(figures.len() / 2)?;
+        let lower = *figures.get((figures.len() - 1) / 2)?;
+        Some(Self { median: f64::midpoint(lower, upper), least, most })
+    }
+
+    /// The median and, of several runs, the least and the most.
+    pub(crate) fn show(self, show: impl Fn(f64) -> String) -> String {
+        let Self { median, least, most } = self;
+        format!("{} ({} to {})", show(median), show(least), show(most))
+    }
+}
+
 /// What a rolled pod takes whoever rolls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PodTime {

@@ -23,6 +23,16 @@ fn a_percentile_is_a_sample_by_nearest_rank() {
 }
 
 #[test]
+fn a_spread_has_the_middle_of_all_runs() {
+    let spread = Spread::of(vec![9.0, 1.0, 2.0]).unwrap();
+    assert_eq!(spread, Spread { median: 2.0, least: 1.0, most: 9.0 });
+    assert_eq!(spread.show(|figure| format!("{figure:.1} s")), "2.0 s (1.0 s to 9.0 s)");
+    let of_two = Spread { median: 2.5, least: 1.0, most: 4.0 };
+    assert_eq!(Spread::of(vec![4.0, 1.0]), Some(of_two), "the point between them");
+    assert_eq!(Spread::of(Vec::new()), None);
+}
+
+#[test]
 fn the_floor_is_the_pods_own_time_and_the_writes_between() {
     let pod = |terminate, rise| PodTime {
         terminate: Duration::from_millis(terminate),

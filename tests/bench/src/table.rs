@@ -32,20 +32,29 @@ impl Row {
     }
 }
 
-/// What one part of the benchmark found.
+/// What one part of the benchmark found: a table.
 pub(crate) struct Section {
     /// Its name in the page's markers.
     pub(crate) name: &'static str,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) header: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl Section {
+    /// Measures of ours, one a row.
+    pub(crate) fn of(name: &'static str, rows: Vec<Row>) -> Self {
+        let header = ["measure", "ours", "goal", "peers"].map(str::to_owned).to_vec();
+        let cells = |Row { measure, ours, goal, peers }| vec![measure, ours, goal, peers];
+        Self { name, header, rows: rows.into_iter().map(cells).collect() }
+    }
+
     /// The table, with a line that says how it came about.
     pub(crate) fn render(&self, circumstances: &str) -> String {
-        let mut text = format!("{circumstances}\n\n| measure | ours | goal | peers |\n|---|---|---|---|\n");
-        for Row { measure, ours, goal, peers } in &self.rows {
+        let rule = "---|".repeat(self.header.len());
+        let mut text = format!("{circumstances}\n\n| {} |\n|{rule}\n", self.header.join(" | "));
+        for row in &self.rows {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "| {measure} | {ours} | {goal} | {peers} |");
+            let _ = writeln!(text, "| {} |", row.join(" | "));
         }
         text
     }

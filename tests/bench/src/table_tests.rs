@@ -20,13 +20,11 @@ fn a_page_without_the_markers_is_refused() {
 
 #[test]
 fn a_table_says_which_goals_were_missed() {
-    let section = Section {
-        name: "x",
-        rows: vec![
-            Row::limited("time", "3 ms".to_owned(), "at most 2 ms", false, "9 ms"),
-            Row::plain("load", "1".to_owned(), ""),
-        ],
-    };
+    let rows = vec![
+        Row::limited("time", "3 ms".to_owned(), "at most 2 ms", false, "9 ms"),
+        Row::plain("load", "1".to_owned(), ""),
+    ];
+    let section = Section::of("x", rows);
     let expected = "How.\n\n| measure | ours | goal | peers |\n|---|---|---|---|\n\
                     | time | 3 ms | at most 2 ms: **missed** | 9 ms |\n| load | 1 | - |  |\n";
     assert_eq!(section.render("How."), expected);

@@ -21,6 +21,7 @@ struct Meta {
     name: String,
     namespace: String,
     uid: String,
+    resource_version: String,
     deletion_timestamp: Option<String>,
 }
 
@@ -38,6 +39,11 @@ struct Condition {
 }
 
 impl Pod {
+    /// The version that the server has given this state.
+    pub(crate) fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
     fn is_ready(&self) -> bool {
         self.status.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True")
     }
@@ -86,6 +92,12 @@ impl Tracker {
         turns.into_iter().map(|turn| sight(pod, at, turn)).collect()
     }
 
+    /// A new state of a pod. One that was there before the watch is taken to have been Ready.
+    pub(crate) fn changed(&mut self, pod: &Pod, at: Duration) -> Vec<Sight> {
+        self.known.entry(pod.metadata.uid.clone()).or_insert((true, false));
+        self.seen(pod, at)
+    }
+
     /// A pod that is no more.
     pub(crate) fn gone(&mut self, pod: &Pod, at: Duration) -> Sight {
         self.known.remove(&pod.metadata.uid);
@@ -109,6 +121,29 @@ pub(crate) fn ready_to_deletion(sights: &[Sight]) -> Vec<Duration> {
         }
     }
     gaps
+}
+
+/// What rolling pods one at a time adds to each of them but the last: from gone to created again, and from Ready to
+/// the deletion of the next. Nothing when they were not rolled one at a time.
+pub(crate) fn added(sights: &[Sight]) -> Option<Vec<Duration>> {
+    const TURNS: [Turn; 4] = [Turn::Leaving, Turn::Gone, Turn::Created, Turn::Ready];
+    let rolled = sights.chunks(TURNS.len()).map(|turns| {
+        let one = turns.iter().all(|sight| turns.first().is_some_and(|first| sight.pod == first.pod));
+        let whole = turns.iter().map(|sight| sight.turn).eq(TURNS);
+        match turns {
+            [leaving, gone, created, ready] if one && whole => {
+                Some((leaving.at, created.at.saturating_sub(gone.at), ready.at))
+            }
+            _ => None,
+        }
+    });
+    let rolled = rolled.collect::<Option<Vec<_>>>()?;
+    let nexts = rolled.iter().skip(1);
+    let added = rolled
+        .iter()
+        .zip(nexts)
+        .map(|((_, recreated, ready), (next, _, _))| *recreated + next.saturating_sub(*ready));
+    Some(added.collect())
 }
 
 /// The own times of all pods that were seen to leave and to come back Ready.

@@ -14,8 +14,8 @@ use sts_plus_harness::wait::{NotYet, try_until};
 
 /// Changing its value is a new revision.
 const ROUND: &str = "bench.sts.plus/round";
-/// Sets created at once.
-const PARALLEL_CREATES: usize = 16;
+/// Sets created or changed at once.
+const PARALLEL_WRITES: usize = 16;
 /// The set's own controller observes a change within milliseconds.
 const OBSERVED_WITHIN: Duration = Duration::from_mins(1);
 
@@ -67,9 +67,9 @@ impl Group {
 
     fn set(&self, name: &str) -> Value {
         let labels = json!({ "name": name, "app.kubernetes.io/part-of": self.name });
-        let (label, strategy) = match self.rolled_by {
-            RolledBy::Us => (keys::ROLLOUT_GROUP, "OnDelete"),
-            RolledBy::ItsController => ("no-group", "RollingUpdate"),
+        let (label, strategy, order) = match self.rolled_by {
+            RolledBy::Us => (keys::ROLLOUT_GROUP, "OnDelete", "Parallel"),
+            RolledBy::ItsController => ("no-group", "RollingUpdate", "OrderedReady"),
         };
         json!({
             "apiVersion": "apps/v1",
@@ -81,7 +81,7 @@ impl Group {
             "spec": {
                 "replicas": self.replicas,
                 "serviceName": self.name,
-                "podManagementPolicy": "Parallel",
+                "podManagementPolicy": order,
                 "updateStrategy": { "type": strategy },
                 "selector": { "matchLabels": labels },
                 "template": {
@@ -108,13 +108,14 @@ impl Group {
 
     /// Gives the sets a new template.
     pub(crate) async fn change(&self, client: &Client, round: &str) -> Result<()> {
-        let api = self.api(client);
+        let api = &self.api(client);
         let annotations = json!({ ROUND: round });
-        let patch = json!({ "spec": { "template": { "metadata": { "annotations": annotations } } } });
-        for set in self.sets() {
-            api.patch(&set, &PatchParams::default(), &Patch::Merge(&patch)).await.context("change a set")?;
-        }
-        Ok(())
+        let patch = &json!({ "spec": { "template": { "metadata": { "annotations": annotations } } } });
+        let changes = self.sets().map(|set| async move {
+            api.patch(&set, &PatchParams::default(), &Patch::Merge(patch)).await.context("change a set")?;
+            Ok(())
+        });
+        futures::stream::iter(changes).buffer_unordered(PARALLEL_WRITES).try_collect().await
     }
 
     /// Waits until the sets' own controller has observed their templates.
@@ -144,7 +145,7 @@ pub(crate) async fn create_all(client: &Client, groups: &[Group]) -> Result<()> 
             .with_context(|| format!("create set {name}"))?;
         Ok(())
     });
-    futures::stream::iter(created).buffer_unordered(PARALLEL_CREATES).try_collect().await
+    futures::stream::iter(created).buffer_unordered(PARALLEL_WRITES).try_collect().await
 }
 
 /// A pod of the size that pods of databases and metric stores have.

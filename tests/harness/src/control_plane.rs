@@ -84,7 +84,7 @@ impl Default for Options {
 /// A running control plane; dropping it stops its processes and removes their folder.
 pub struct ControlPlane {
     // Fields are dropped in this order, which is the one in which the parts have to stop.
-    controller_manager: Option<Process>,
+    controller_manager: Mutex<Option<ControllerManager>>,
     scheduler: Option<Process>,
     api_server: Mutex<Option<Process>>,
     etcd: Process,
@@ -98,6 +98,19 @@ pub struct ControlPlane {
     audit: AuditLog,
     markers: AtomicUsize,
     folder: TempDir,
+}
+
+/// A running kube-controller-manager.
+struct ControllerManager {
+    process: Process,
+    /// As its flag names them.
+    controllers: Vec<String>,
+}
+
+impl ControllerManager {
+    fn runs(&self, controller: &str) -> bool {
+        self.controllers.iter().any(|named| named == controller || named == "*")
+    }
 }
 
 /// Why there is no control plane, or no longer one.
@@ -191,7 +204,7 @@ impl ControlPlane {
         .await?;
 
         let mut started = Self {
-            controller_manager: None,
+            controller_manager: Mutex::new(None),
             scheduler: None,
             api_server: Mutex::new(Some(api_server)),
             etcd,
@@ -205,33 +218,52 @@ impl ControlPlane {
             markers: AtomicUsize::new(0),
             folder,
         };
-        started.start_controllers(assets).await?;
+        if !started.options.controllers.is_empty() {
+            let Options { controllers, controller_manager_flags: flags, .. } = &started.options;
+            started.start_controller_manager(assets, controllers, flags).await?;
+        }
+        if started.options.scheduler {
+            let identity = started.identities.scheduler.clone();
+            started.scheduler = Some(started.start_client(assets, "kube-scheduler", &identity, &[]).await?);
+        }
         Ok(started)
     }
 
-    async fn start_controllers(&mut self, assets: &Assets) -> Result<(), ControlPlaneError> {
-        if !self.options.controllers.is_empty() {
-            let flags = [
-                format!("--controllers={}", self.options.controllers.join(",")),
-                // Each controller has its own identity, with the roles that Kubernetes ships for it.
-                "--use-service-account-credentials=true".into(),
-                format!(
-                    "--service-account-private-key-file={}",
-                    self.layout().service_account_key().display()
-                ),
-                format!("--root-ca-file={}", self.layout().certificate().display()),
-            ];
-            let flags: Vec<_> =
-                flags.into_iter().chain(self.options.controller_manager_flags.clone()).collect();
-            let identity = self.identities.controller_manager.clone();
-            let process = self.start_client(assets, "kube-controller-manager", &identity, &flags).await?;
-            self.controller_manager = Some(process);
-        }
-        if self.options.scheduler {
-            let identity = self.identities.scheduler.clone();
-            self.scheduler = Some(self.start_client(assets, "kube-scheduler", &identity, &[]).await?);
-        }
+    /// Runs kube-controller-manager with these controllers and, besides the usual ones, these flags. One that
+    /// runs is stopped first.
+    pub async fn start_controller_manager(
+        &self,
+        assets: &Assets,
+        controllers: &[String],
+        flags: &[String],
+    ) -> Result<(), ControlPlaneError> {
+        self.stop_controller_manager().await;
+        let usual = [
+            format!("--controllers={}", controllers.join(",")),
+            // Each controller has its own identity, with the roles that Kubernetes ships for it.
+            "--use-service-account-credentials=true".into(),
+            format!("--service-account-private-key-file={}", self.layout().service_account_key().display()),
+            format!("--root-ca-file={}", self.layout().certificate().display()),
+        ];
+        let flags: Vec<_> = usual.into_iter().chain(flags.iter().cloned()).collect();
+        let identity = &self.identities.controller_manager;
+        let process = self.start_client(assets, "kube-controller-manager", identity, &flags).await?;
+        let started = ControllerManager { process, controllers: controllers.to_vec() };
+        *self.controller_manager.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
         Ok(())
+    }
+
+    /// Stops kube-controller-manager: from now on nobody does its work.
+    pub async fn stop_controller_manager(&self) {
+        let running = self.controller_manager.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Stopping blocks, as with the API server.
+        let _ = tokio::task::spawn_blocking(move || drop(running)).await;
+    }
+
+    /// The id of kube-controller-manager, where it runs.
+    pub fn controller_manager_pid(&self) -> Option<u32> {
+        let running = self.controller_manager.lock().unwrap_or_else(PoisonError::into_inner);
+        running.as_ref().map(|running| running.process.pid())
     }
 
     /// Starts a part that is a client of the API server and waits until it is healthy.
@@ -326,8 +358,9 @@ impl ControlPlane {
     /// The ids of the processes that run now, etcd first.
     pub fn pids(&self) -> Vec<u32> {
         let api_server = self.api_server.lock().unwrap_or_else(PoisonError::into_inner);
-        let rest = [&*api_server, &self.controller_manager, &self.scheduler];
-        [&self.etcd].into_iter().chain(rest.into_iter().flatten()).map(Process::pid).collect()
+        let of = |part: &Option<Process>| part.as_ref().map(Process::pid);
+        let rest = [of(&api_server), self.controller_manager_pid(), of(&self.scheduler)];
+        [self.etcd.pid()].into_iter().chain(rest.into_iter().flatten()).collect()
     }
 
     /// Makes a namespace in which pods can be created.
@@ -338,12 +371,11 @@ impl ControlPlane {
             .create(&PostParams::default(), &namespace)
             .await
             .map_err(request_failed(format!("create namespace {name}")))?;
-        if self
-            .options
-            .controllers
-            .iter()
-            .any(|controller| controller == SERVICE_ACCOUNTS || controller == "*")
-        {
+        let serviced = {
+            let running = self.controller_manager.lock().unwrap_or_else(PoisonError::into_inner);
+            running.as_ref().is_some_and(|running| running.runs(SERVICE_ACCOUNTS))
+        };
+        if serviced {
             // Until it is there, the server refuses every pod of the namespace.
             let accounts = Api::<ServiceAccount>::namespaced(self.admin(), name);
             let what = format!("the default service account of namespace {name}");

@@ -199,6 +199,20 @@ impl RealNode {
         output(command, input).await
     }
 
+    /// Starts kube-controller-manager anew with these controllers, as its flag names them.
+    pub async fn run_controllers(&self, controllers: &[String]) -> Result<(), RealNodeError> {
+        let flags = control_plane_options().controller_manager_flags;
+        Ok(self.control_plane.start_controller_manager(&self.assets, controllers, &flags).await?)
+    }
+
+    /// Kills the first process of a container, by the id that its pod's status gives, behind kubelet's back.
+    pub async fn kill_container(&self, id: &str) -> Result<(), RealNodeError> {
+        let mut command = ctr(&self.assets, &self.sandbox.folder().join("containerd"))?;
+        command.args(["tasks", "kill", "--signal", "SIGKILL", id.trim_start_matches("containerd://")]);
+        output(command, "").await?;
+        Ok(())
+    }
+
     /// The ends of the logs of all parts, for when something went wrong.
     pub fn log_tails(&self) -> String {
         let parts = [("kubelet", &self.kubelet), ("containerd", &self.containerd)];
@@ -268,14 +282,17 @@ fn path_with(assets: &Assets) -> io::Result<OsString> {
 async fn load(assets: &Assets, containerd: &Path, image: &Image) -> Result<(), RealNodeError> {
     let archive = containerd.join("image.tar");
     image.write(File::create(&archive)?)?;
-    let mut command = Command::new(assets.binary("ctr")?);
-    command
-        .arg("--address")
-        .arg(socket(containerd))
-        .args(["--namespace", CONTAINERD_NAMESPACE, "images", "import", "--local", "--snapshotter", "native"])
-        .arg(&archive);
+    let mut command = ctr(assets, containerd)?;
+    command.args(["images", "import", "--local", "--snapshotter", "native"]).arg(&archive);
     output(command, "").await?;
     Ok(fs::remove_file(archive)?)
+}
+
+/// containerd's own client, for what kubelet sees.
+fn ctr(assets: &Assets, containerd: &Path) -> Result<Command, AssetsMissing> {
+    let mut command = Command::new(assets.binary("ctr")?);
+    command.arg("--address").arg(socket(containerd)).args(["--namespace", CONTAINERD_NAMESPACE]);
+    Ok(command)
 }
 
 async fn start_kubelet(

@@ -63,6 +63,7 @@ fn main() -> ExitCode {
         trial("a_kubeconfig_works_for_other_programs", &cluster, kubeconfig),
         trial("a_lost_answer_leaves_its_effect", &cluster, lost_answer),
         trial("the_api_server_can_go_and_come_back", &cluster, restart),
+        trial("the_controller_manager_can_be_exchanged", &cluster, exchange),
         trial(
             "a_second_control_plane_is_as_ordered_and_stops_without_a_trace",
             &cluster,
@@ -221,6 +222,26 @@ async fn restart(control_plane: &ControlPlane) {
     let sets = Api::<StatefulSet>::namespaced(control_plane.admin(), "restart");
     sets.create(&PostParams::default(), &set("after", 1)).await.unwrap();
     until(DEADLINE, "the controllers to be back at work", || async { Ok(pods.get("after-0").await?) }).await;
+}
+
+async fn exchange(control_plane: &ControlPlane) {
+    let assets = Assets::find().unwrap();
+    let first = control_plane.controller_manager_pid().unwrap();
+    let accounts_only = ["serviceaccount-controller".to_owned()];
+    control_plane.start_controller_manager(&assets, &accounts_only, &[]).await.unwrap();
+    assert!(!runs(first));
+    control_plane.create_namespace("exchange").await.unwrap();
+    let sets = Api::<StatefulSet>::namespaced(control_plane.admin(), "exchange");
+    sets.create(&PostParams::default(), &set("waiting", 1)).await.unwrap();
+
+    control_plane.stop_controller_manager().await;
+    assert_eq!(control_plane.controller_manager_pid(), None);
+    let pods = Api::<Pod>::namespaced(control_plane.admin(), "exchange");
+    assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 0, "nobody makes pods");
+
+    let usual = Options::default().controllers;
+    control_plane.start_controller_manager(&assets, &usual, &[]).await.unwrap();
+    until(DEADLINE, "the pod of the set", || async { Ok(pods.get("waiting-0").await?) }).await;
 }
 
 async fn second_control_plane(first: &ControlPlane) {

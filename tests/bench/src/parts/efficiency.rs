@@ -71,7 +71,7 @@ pub(crate) async fn measure(bed: &mut Bed, binary: &Path) -> Result<Section> {
         Row::plain("least time", format!("{} with {} a write", seconds(least), milliseconds(write)), ""),
         Row::plain("last ready to next deletion, mean", milliseconds(mean(&gaps)), ""),
     ];
-    Ok(Section { name: "c", rows })
+    Ok(Section::of("c", rows))
 }
 
 /// What creating or deleting a pod takes where nobody else acts on it: the median, since a slow sample would

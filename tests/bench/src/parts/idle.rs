@@ -66,5 +66,5 @@ pub(crate) async fn measure(bed: &mut Bed, binary: &Path) -> Result<Section> {
             "",
         ),
     ];
-    Ok(Section { name: "e", rows })
+    Ok(Section::of("e", rows))
 }

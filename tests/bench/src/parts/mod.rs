@@ -6,14 +6,15 @@ pub(crate) mod idle;
 pub(crate) mod rollout;
 pub(crate) mod size;
 pub(crate) mod start;
+pub(crate) mod statefulset;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sts_plus_harness::AuditEntry;
 
-/// A rollout of a few dozen pods takes seconds; this only bounds hanging.
-const ROLLOUT_DEADLINE: Duration = Duration::from_mins(5);
+/// The longest, of 500 pods through the default limiter of a client, takes two minutes; this only bounds hanging.
+const ROLLOUT_DEADLINE: Duration = Duration::from_mins(15);
 
 /// Requests that cost the API server something each time: all but watches, and the lease, which is counted when
 /// idle.

@@ -84,7 +84,7 @@ pub(crate) async fn measure(bed: &mut Bed, binary: &Path) -> Result<Section> {
             "rollout-operator, measured elsewhere: 50 MiB",
         ),
     ];
-    Ok(Section { name: "b", rows })
+    Ok(Section::of("b", rows))
 }
 
 fn group(name: &str, zones: usize, rolled_by: RolledBy) -> Group {

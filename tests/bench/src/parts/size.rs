@@ -19,5 +19,5 @@ pub(crate) fn measure(binary: &Path) -> Result<Section> {
         bytes <= GOAL,
         "kube-controller-manager: 94 MB, rollout-operator: 86 MB, measured elsewhere",
     );
-    Ok(Section { name: "size", rows: vec![row] })
+    Ok(Section::of("size", vec![row]))
 }

@@ -106,7 +106,7 @@ pub(crate) async fn measure(bed: &mut Bed, binary: &Path) -> Result<Section> {
             format!("kube-controller-manager, same run: {}", mebibytes(beside.peak)),
         ),
     ];
-    Ok(Section { name: "a", rows })
+    Ok(Section::of("a", rows))
 }
 
 /// Lets the operator see the cluster for the first time, when it notes the state of every set, and waits until it

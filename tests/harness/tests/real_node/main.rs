@@ -9,6 +9,7 @@
 
 mod fleet;
 mod gated;
+mod ledger;
 mod operator;
 mod stages;
 mod workload;
@@ -89,6 +90,10 @@ fn main() -> ExitCode {
                 Ok(Completion::Completed)
             },
         ),
+        trial("every_volume_of_a_set_keeps_an_unbroken_ledger", &cluster, async |cluster| {
+            ledger::kept(&cluster.node, "system:serviceaccount:kube-system:statefulset-controller").await;
+            Ok(Completion::Completed)
+        }),
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);
     stages::tell();
@@ -105,6 +110,7 @@ fn start(sandbox: Sandbox, assets: &Assets) -> Result<Cluster, Unavailable> {
     let sts_plus = dist_binary();
     let mut images = vec![workload::image("v1"), workload::image("v2")];
     images.extend(gated::images());
+    images.extend(ledger::images());
     images.extend(sts_plus.as_deref().map(image));
     match runtime.block_on(RealNode::start(sandbox, assets, &images)) {
         Ok(node) => {
