@@ -295,7 +295,7 @@ impl Cluster {
         let needed = volumes.filter(|volume| volume["persistentVolumeClaim"].is_object()).count();
         let bad = pod["spec"]["containers"][0]["image"] == BAD;
         match pod["status"]["phase"].as_str() {
-            Some("Pending") => !pod["spec"]["nodeName"].is_string() || usable == needed,
+            Some("Pending") => usable == needed,
             Some("Running") if bad => !pod["status"]["containerStatuses"].is_array(),
             Some("Running") => !pod["status"]["conditions"].is_array(),
             _ => false,

@@ -266,8 +266,10 @@ fn built_from(view: &View<'_>, ordinal: u64, revision: &str) {
     let kept = match (design.rolling, &set.strategy) {
         (Some(rolling), _) => rolling.partition,
         (None, Strategy::RollingUpdate { .. }) => {
-            let of_current = |pod: &&PodRow| !pod.terminating && pod.revision.as_deref() == view.current();
-            // The status may still count what was deleted to be updated.
+            let of_current = |pod: &&PodRow| {
+                !pod.terminating && view.in_range(&pod.name) && pod.revision.as_deref() == view.current()
+            };
+            // The status may still count what was deleted to be updated, and counts what is condemned.
             design.counts.current.min(u32::try_from(view.members().filter(of_current).count()).unwrap())
         }
         _ => 0,
