@@ -262,7 +262,7 @@ impl Run {
                 }
             }
             Step::Edit(edit) => apply(cluster, edit),
-            Step::Accident(what, which) => strike(cluster, *what, which),
+            Step::Accident(what, which) => strike(cluster, *what, *which),
             Step::Fault { op, kind, after, how } => {
                 let how = match how {
                     0 => internal_error(),
@@ -320,7 +320,7 @@ fn apply(cluster: &mut Cluster, edit: &Edit) {
     });
 }
 
-fn strike(cluster: &mut Cluster, what: Accident, which: &Index) {
+fn strike(cluster: &mut Cluster, what: Accident, which: Index) {
     if let Accident::DeleteClaim = what {
         let claims = cluster.claims();
         if !claims.is_empty() {
@@ -339,7 +339,7 @@ fn strike(cluster: &mut Cluster, what: Accident, which: &Index) {
         Accident::Fail => change(|pod| pod["status"] = json!({ "phase": "Failed" })),
         Accident::Succeed => change(|pod| pod["status"] = json!({ "phase": "Succeeded" })),
         Accident::Unready if pod.phase == Phase::Running => {
-            change(|pod| pod["status"] = json!({ "phase": "Running" }))
+            change(|pod| pod["status"] = json!({ "phase": "Running" }));
         }
         Accident::Unready | Accident::DeleteClaim => {}
         Accident::Delete => cluster.server.delete(Kind::Pod, name),
@@ -458,7 +458,9 @@ fn every_history_keeps_the_guarantees_and_ends_at_the_goal() {
     let totals = Cell::new([0_usize; 3]);
     let run = |(made, replicas, steps): (Made, u32, Vec<Step>)| {
         let mut run = Run::new(made, replicas);
-        steps.iter().for_each(|step| run.happens(step));
+        for step in &steps {
+            run.happens(step);
+        }
         heal(&mut run);
         run.rest();
         let mut standstills = 0;
