@@ -221,12 +221,12 @@ impl<'w> Draft<'w> {
         if current { &self.history.current } else { &self.history.update }
     }
 
-    /// How many pods are of the current revision and stay.
+    /// How many pods in their slots are of the current revision and stay.
     fn current_pods(&self, gone: Option<&PodRow>) -> u32 {
         let current = &*self.history.current.name;
         let leaves = |pod: &PodRow| pod.terminating || gone.is_some_and(|gone| gone.uid == pod.uid);
         let stays = |pod: &&Arc<PodRow>| !leaves(pod) && pod.revision.as_deref() == Some(current);
-        u32::try_from(self.slots.pods().filter(stays).count()).unwrap_or(u32::MAX)
+        u32::try_from(self.slots.filled.values().copied().filter(stays).count()).unwrap_or(u32::MAX)
     }
 
     /// Where the user has asked for it, a pod that will not become Ready by itself goes if its successor would be of another

@@ -8,6 +8,7 @@
     reason = "a checkout that cannot be read should stop these tests loudly"
 )]
 
+mod catalogue;
 mod dependencies;
 mod docs;
 mod layers;

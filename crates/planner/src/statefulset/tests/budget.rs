@@ -98,7 +98,9 @@ fn c_c20_an_orderly_set_deletes_a_batch_and_recreates_it_one_by_one() {
     for _ in 0..3 {
         cluster.sync_well();
         let moves = cluster.moves();
-        moves.iter().for_each(|next| cluster.perform(next));
+        for next in &moves {
+            cluster.perform(next);
+        }
         assert_eq!(cluster.names().len(), 5, "only foo-4 until it is Ready");
     }
     assert!(cluster.pod("foo-4").ready());
@@ -277,10 +279,10 @@ fn without_the_feature_one_pod_goes_at_a_time() {
 /// Twelve cases: strategy, way of managing, budget as written, replicas, unavailable ones, and the gauges.
 #[test]
 fn c_c65_the_gauges_show_budget_and_unavailable_pods() {
-    let (rolling, on_delete) = (Some("RollingUpdate"), Some("OnDelete"));
+    let (rolling, on_delete) = ("RollingUpdate", "OnDelete");
     let (ordered, parallel) = ("OrderedReady", "Parallel");
     let none = Value::Null;
-    let cases: [(Option<&str>, &str, Value, u32, u32, u32); 12] = [
+    let cases = [
         (rolling, ordered, json!(2), 5, 1, 2),
         (rolling, parallel, json!("20%"), 10, 3, 2),
         (rolling, ordered, json!(3), 6, 3, 3),
@@ -295,7 +297,7 @@ fn c_c65_the_gauges_show_budget_and_unavailable_pods() {
         (rolling, parallel, none, 3, 0, 1),
     ];
     for (strategy, management, budget, replicas, unavailable, expected) in cases {
-        let case = format!("{strategy:?} {management} {budget} {replicas} {unavailable}");
+        let case = format!("{strategy} {management} {budget} {replicas} {unavailable}");
         let mut cluster = complete(|spec| {
             spec["replicas"] = json!(replicas);
             spec["podManagementPolicy"] = json!(management);

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::world::Standing;
+use super::super::world::{Counts, Standing};
 use super::super::{Blocked, plan};
 use super::cluster::{Cluster, FOO, foo_labels, given, owner_reference};
 use super::drive::{MANAGEMENT, both, complete, identities, set_policy, wanted_owners};
@@ -32,7 +32,7 @@ fn c_s2_a_set_is_created_and_scaled_to_zero() {
             cluster.scale(0);
             cluster.drive(&mut chance, |_| {});
             assert_eq!(cluster.names(), [""; 0]);
-            assert_eq!(cluster.counts(), Default::default());
+            assert_eq!(cluster.counts(), Counts::default());
         },
     );
 }
@@ -45,7 +45,7 @@ fn c_s3_surplus_pods_on_their_way_out_are_respected() {
             cluster.rest();
             for name in ["foo-3", "foo-4"] {
                 let owner = cluster.owner(FOO);
-                cluster.add_pod(name, foo_labels(name), Some(owner));
+                cluster.add_pod(name, &foo_labels(name), Some(owner));
                 cluster.make_ready(name);
                 cluster.terminate(name);
             }
@@ -103,7 +103,7 @@ fn c_s5_a_set_that_goes_creates_nothing() {
 fn c_s6_what_the_server_says_is_going_adopts_nothing() {
     let mut cluster = given(|_| {});
     cluster.server.memory = 10;
-    cluster.add_pod("foo-0", foo_labels("foo-0"), None);
+    cluster.add_pod("foo-0", &foo_labels("foo-0"), None);
     cluster.add_revision("nobodys", 1, &json!({ "spec": {} }), None);
     cluster.server.change(Kind::StatefulSet, FOO, being_deleted);
     cluster.lag.insert(Kind::StatefulSet, 1);
@@ -121,10 +121,10 @@ fn c_s6_what_the_server_says_is_going_adopts_nothing() {
 fn c_s20_own_pods_and_adoptable_orphans_are_claimed() {
     let mut cluster = given(|_| {});
     let own = cluster.owner(FOO);
-    cluster.add_pod("foo-0", foo_labels("foo-0"), Some(own));
-    cluster.add_pod("foo-1", foo_labels("foo-1"), None);
-    cluster.add_pod("foo-2", json!({ "app": "other" }), None);
-    cluster.add_pod("goo-1", foo_labels("goo-1"), None);
+    cluster.add_pod("foo-0", &foo_labels("foo-0"), Some(own));
+    cluster.add_pod("foo-1", &foo_labels("foo-1"), None);
+    cluster.add_pod("foo-2", &json!({ "app": "other" }), None);
+    cluster.add_pod("goo-1", &foo_labels("goo-1"), None);
     let pass = cluster.sync_well();
     assert_eq!(cluster.written(), ["patch Pod foo-1"]);
     assert_eq!(pass.plan().status, None, "adoption comes alone");
@@ -135,7 +135,7 @@ fn c_s20_own_pods_and_adoptable_orphans_are_claimed() {
     // A pod that is going is nobody's any more.
     let mut cluster = complete(|_| {});
     cluster.scale(4);
-    cluster.add_pod("foo-3", foo_labels("foo-3"), None);
+    cluster.add_pod("foo-3", &foo_labels("foo-3"), None);
     cluster.terminate("foo-3");
     assert!(cluster.sync().failed(), "its name is not free yet");
     assert_eq!(cluster.requested(Op::Patch, Kind::Pod), 0);
@@ -161,8 +161,8 @@ fn c_s21_an_ownerless_revision_is_adopted() {
 fn c_s22_own_pods_that_do_not_match_are_released() {
     let mut cluster = complete(|_| {});
     let own = cluster.owner(FOO);
-    cluster.add_pod("foo-x", foo_labels("foo-x"), Some(own.clone()));
-    cluster.add_pod("goo-1", foo_labels("goo-1"), Some(own.clone()));
+    cluster.add_pod("foo-x", &foo_labels("foo-x"), Some(own.clone()));
+    cluster.add_pod("goo-1", &foo_labels("goo-1"), Some(own.clone()));
     cluster.server.change(Kind::Pod, "foo-2", |pod| pod["metadata"]["labels"]["app"] = json!("other"));
     let pass = cluster.sync_well();
     assert_eq!(cluster.written(), ["patch Pod foo-2", "patch Pod foo-x", "patch Pod goo-1"]);
@@ -174,7 +174,7 @@ fn c_s22_own_pods_that_do_not_match_are_released() {
     // A set that is going releases nothing.
     let mut cluster = complete(|_| {});
     cluster.server.change(Kind::StatefulSet, FOO, being_deleted);
-    cluster.add_pod("goo-1", foo_labels("goo-1"), Some(own));
+    cluster.add_pod("goo-1", &foo_labels("goo-1"), Some(own));
     cluster.sync_well();
     assert_eq!(cluster.requested(Op::Patch, Kind::Pod), 0);
 }
@@ -191,7 +191,7 @@ fn c_s23_claims_of_adopted_pods_get_their_owners() {
             // The last one is out of range, and the one before it is not the set's.
             for (name, owner) in [("foo-0", Some(own)), ("foo-1", None), ("goo-2", None), ("foo-3", None)] {
                 cluster.add_claim(&format!("datadir-{name}"), &[]);
-                cluster.add_pod(name, foo_labels(name), owner);
+                cluster.add_pod(name, &foo_labels(name), owner);
                 cluster.make_ready(name);
             }
             cluster.sync_well();
@@ -408,7 +408,7 @@ fn c_p20_writes_from_an_old_view_are_refused() {
 fn c_u21_two_sets_with_one_selector_do_not_fight() {
     let mut cluster = given(|_| {});
     cluster.add_set("bar", |_| {});
-    cluster.add_pod("bar-1", foo_labels("bar-1"), None);
+    cluster.add_pod("bar-1", &foo_labels("bar-1"), None);
     for _ in 0..30 {
         for set in [FOO, "bar"] {
             let pass = cluster.sync_of(set);
@@ -428,7 +428,7 @@ fn c_u21_two_sets_with_one_selector_do_not_fight() {
     // A pod that another controller has is not touched, and whoever wants its name waits.
     let mut cluster = given(|_| {});
     let foreign = owner_reference("apps/v1", "ReplicaSet", "other", "uid-other");
-    let uid = cluster.add_pod("foo-0", foo_labels("foo-0"), Some(foreign));
+    let uid = cluster.add_pod("foo-0", &foo_labels("foo-0"), Some(foreign));
     for _ in 0..3 {
         assert!(cluster.sync().failed());
     }

@@ -14,7 +14,7 @@ use super::super::Note;
 use super::super::world::{ClaimRow, Counts, Design, Features, RevisionRow};
 use super::decode::{self, Row};
 use super::operate::{Fault, Op};
-use super::server::{NAMESPACE, Server, Stored, uses};
+use super::server::{Server, Stored, uses};
 use crate::plan::Kind;
 use crate::pod::PodRow;
 use crate::set::SetRow;
@@ -156,7 +156,7 @@ impl Cluster {
     }
 
     /// A pod that somebody else made, with these labels; answers its UID.
-    pub(super) fn add_pod(&mut self, name: &str, labels: Value, owner: Option<Value>) -> String {
+    pub(super) fn add_pod(&mut self, name: &str, labels: &Value, owner: Option<Value>) -> String {
         let mut body = json!({ "metadata": { "name": name, "labels": labels }, "spec": { "volumes": [
             { "name": "datadir", "persistentVolumeClaim": { "claimName": format!("datadir-{name}") } },
         ] } });
@@ -295,7 +295,7 @@ impl Cluster {
         let needed = volumes.filter(|volume| volume["persistentVolumeClaim"].is_object()).count();
         let bad = pod["spec"]["containers"][0]["image"] == BAD;
         match pod["status"]["phase"].as_str() {
-            Some("Pending") => !pod["spec"]["nodeName"].is_string() || usable == needed,
+            Some("Pending") => usable == needed,
             Some("Running") if bad => !pod["status"]["containerStatuses"].is_array(),
             Some("Running") => !pod["status"]["conditions"].is_array(),
             _ => false,
@@ -375,7 +375,7 @@ impl Cluster {
     }
 
     pub(super) fn find_pod(&self, name: &str) -> Option<Arc<PodRow>> {
-        self.server.get(Kind::Pod, name).map(|stored| pod_of(stored))
+        self.server.get(Kind::Pod, name).map(pod_of)
     }
 
     #[track_caller]
@@ -516,9 +516,4 @@ impl fmt::Display for Cluster {
 /// The labels of a pod of `foo`.
 pub(super) fn foo_labels(name: &str) -> Value {
     json!({ "app": "foo", "tier": "db", keys::POD_NAME: name })
-}
-
-/// Everything happens in one namespace.
-pub(super) fn namespace() -> Arc<str> {
-    NAMESPACE.into()
 }

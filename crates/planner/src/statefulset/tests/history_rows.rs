@@ -286,7 +286,7 @@ fn c_h6_what_does_not_match_is_released_once() {
     let stranger = |owner: Option<Value>| {
         let mut cluster = complete(|_| {});
         let name = "goo-0";
-        cluster.add_pod(name, json!({ "app": "foo" }), owner);
+        cluster.add_pod(name, &json!({ "app": "foo" }), owner);
         cluster
     };
     let own = complete(|_| {}).owner(FOO);

@@ -156,7 +156,6 @@ fn orderly(view: &View<'_>, decided: &Plan) {
 
 /// S17: the same view in another order gives the same plan.
 fn deterministic(view: &View<'_>, decided: &Plan) {
-    // Large worlds are only shuffled, not worth their time twice.
     let mut other = view.world.clone();
     other.pods.reverse();
     other.orphans.reverse();
@@ -164,7 +163,7 @@ fn deterministic(view: &View<'_>, decided: &Plan) {
     let again = plan(&other, view.now).unwrap();
     let sorted = |plan: &Plan| {
         let mut plan = plan.clone();
-        for step in plan.work.iter_mut() {
+        for step in &mut plan.work {
             step.tasks.sort_by(|left, right| left.action.object.cmp(&right.action.object));
         }
         plan
@@ -266,8 +265,10 @@ fn built_from(view: &View<'_>, ordinal: u64, revision: &str) {
     let kept = match (design.rolling, &set.strategy) {
         (Some(rolling), _) => rolling.partition,
         (None, Strategy::RollingUpdate { .. }) => {
-            let of_current = |pod: &&PodRow| !pod.terminating && pod.revision.as_deref() == view.current();
-            // The status may still count what was deleted to be updated.
+            let of_current = |pod: &&PodRow| {
+                !pod.terminating && view.in_range(&pod.name) && pod.revision.as_deref() == view.current()
+            };
+            // The status may still count what was deleted to be updated, and counts what is condemned.
             design.counts.current.min(u32::try_from(view.members().filter(of_current).count()).unwrap())
         }
         _ => 0,

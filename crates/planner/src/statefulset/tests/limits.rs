@@ -117,7 +117,9 @@ fn a_pod_is_not_replaced_where_that_would_not_help_or_nobody_asked() {
 fn a_scale_down_tolerates_one_unhealthy_pod() {
     let five = |unready: &[&str]| {
         let mut cluster = complete(|spec| spec["replicas"] = json!(5));
-        unready.iter().for_each(|pod| cluster.make_unready(pod));
+        for pod in unready {
+            cluster.make_unready(pod);
+        }
         cluster.scale(2);
         cluster.sync_well();
         cluster

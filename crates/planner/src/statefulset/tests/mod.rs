@@ -11,6 +11,7 @@ mod invariants;
 mod limits;
 mod operate;
 mod pod_rows;
+mod random;
 mod scaling;
 mod server;
 mod updating;

@@ -74,7 +74,7 @@ fn c_p2_a_name_that_is_taken_is_an_error_without_an_event() {
     let mut cluster = one(|_| {});
     cluster.add_claim("datadir-foo-0", &[]);
     let foreign = owner_reference("apps/v1", "ReplicaSet", "other", "uid-other");
-    cluster.add_pod("foo-0", json!({}), Some(foreign));
+    cluster.add_pod("foo-0", &json!({}), Some(foreign));
     assert!(cluster.sync().failed());
     assert_eq!(messages(&cluster), [""; 0]);
 }
@@ -243,7 +243,7 @@ fn c_p13_a_deletion_is_told() {
     let world = cluster.world(FOO).unwrap();
     cluster.vanish("foo-0");
     let owner = cluster.owner(FOO);
-    let successor = cluster.add_pod("foo-0", super::cluster::foo_labels("foo-0"), Some(owner));
+    let successor = cluster.add_pod("foo-0", &super::cluster::foo_labels("foo-0"), Some(owner));
     let late = super::super::plan(&world, cluster.server.now).unwrap();
     let deletion = &late.work.last().unwrap().tasks[0].action;
     assert!(matches!(cluster.server.write(deletion), Err(Refusal::Conflict(_))));

@@ -3,6 +3,7 @@
 use serde_json::json;
 use sts_plus_api::keys;
 
+use super::super::world::Counts;
 use super::cluster::{Cluster, FOO, given};
 use super::drive::{both, complete, growing, identities, sweep};
 use super::operate::{Op, internal_error};
@@ -55,7 +56,7 @@ fn c_c3_a_complete_set_is_scaled_to_zero() {
             grow(&mut cluster, &mut chance);
             cluster.scale(0);
             grow(&mut cluster, &mut chance);
-            assert_eq!(cluster.counts(), Default::default());
+            assert_eq!(cluster.counts(), Counts::default());
             assert_eq!(cluster.names(), [""; 0]);
             let policy =
                 &cluster.object(Kind::StatefulSet, FOO)["spec"]["persistentVolumeClaimRetentionPolicy"];
@@ -250,7 +251,7 @@ fn c_c15_a_failed_deletion_of_a_scale_down_is_an_error_and_then_made_up_for() {
             let pass = cluster.drive(&mut chance, growing);
             assert!(pass.failed());
             grow(&mut cluster, &mut chance);
-            assert_eq!(cluster.counts(), Default::default());
+            assert_eq!(cluster.counts(), Counts::default());
         },
     );
 }

@@ -143,8 +143,8 @@ impl Server {
     pub(super) fn held(&self, kind: Kind, name: &str, value: &Value) -> bool {
         let finalizers = value["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
         let in_use = match kind {
-            Kind::Pod => value["spec"]["nodeName"].is_string() && !terminal(value),
-            Kind::Claim => self.list(Kind::Pod).any(|pod| uses(&pod.value, name) && !terminal(&pod.value)),
+            Kind::Pod => on_a_node(value),
+            Kind::Claim => self.list(Kind::Pod).any(|pod| uses(&pod.value, name) && on_a_node(&pod.value)),
             _ => false,
         };
         finalizers || in_use
@@ -210,8 +210,10 @@ fn plural(kind: Kind) -> &'static str {
     }
 }
 
-fn terminal(pod: &Value) -> bool {
-    pod["status"]["phase"] == "Failed" || pod["status"]["phase"] == "Succeeded"
+/// Whether a kubelet has the pod and its containers have not ended.
+fn on_a_node(pod: &Value) -> bool {
+    let ended = pod["status"]["phase"] == "Failed" || pod["status"]["phase"] == "Succeeded";
+    pod["spec"]["nodeName"].is_string() && !ended
 }
 
 /// Whether a pod has the claim as a volume.

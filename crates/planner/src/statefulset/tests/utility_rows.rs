@@ -481,7 +481,7 @@ fn a_pod_with_leading_zeros_evicts_nobody() {
     let (mut cluster, _) = world();
     let owner = cluster.owner(FOO);
     let uid = cluster.pod("foo-1").uid.clone();
-    cluster.add_pod("foo-001", foo_labels("foo-001"), Some(owner));
+    cluster.add_pod("foo-001", &foo_labels("foo-001"), Some(owner));
     cluster.rest();
     assert_eq!(cluster.pod("foo-1").uid, uid);
     assert!(cluster.find_pod("foo-001").is_some());
