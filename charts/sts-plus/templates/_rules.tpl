@@ -1,6 +1,6 @@
 {{/*
-Everything sts-plus may do, in three lists: where it works, where it lives, and where it may read Secrets. Each verb
-is there because a request needs it; a test compares the lists with the API server's audit log.
+Everything sts-plus may do, in four lists: where it works, what controlling sets takes beside that, where it lives, and
+where it may read Secrets. Each verb is there because a request needs it; a test compares the lists with the API server's audit log.
 */}}
 
 {{/* In each namespace it works in: the ClusterRole, or a Role per namespace. */}}
@@ -27,6 +27,27 @@ is there because a request needs it; a test compares the lists with the API serv
   verbs: [list, watch, patch]
 - apiGroups: [sts.plus]
   resources: [phasedrollouts/status]
+  verbs: [update]
+{{- end -}}
+
+{{/* Beside it, where the controller statefulset runs. */}}
+{{- define "sts-plus.rules.statefulset" -}}
+# What a StatefulSet controller does. Patch: owners, and labels that identify a pod. Claims are never deleted by it.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [create, patch]
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [apps]
+  resources: [controllerrevisions]
+  verbs: [get, list, watch, create, patch, delete]
+# Where the admission plugin OwnerReferencesPermissionEnforcement is on: to name a set or a pod as an owner.
+- apiGroups: [apps]
+  resources: [statefulsets/finalizers]
+  verbs: [update]
+- apiGroups: [""]
+  resources: [pods/finalizers]
   verbs: [update]
 {{- end -}}
 

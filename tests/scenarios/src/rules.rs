@@ -9,6 +9,11 @@ pub fn work() -> Vec<PolicyRule> {
     defined("sts-plus.rules.work")
 }
 
+/// What the operator may do beside that where it controls sets.
+pub fn statefulset() -> Vec<PolicyRule> {
+    defined("sts-plus.rules.statefulset")
+}
+
 /// What the operator may do in the namespace it lives in.
 pub fn home() -> Vec<PolicyRule> {
     defined("sts-plus.rules.home")

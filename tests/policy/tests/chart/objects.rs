@@ -112,7 +112,8 @@ pub(crate) fn values_reach_the_command_line(helm: &Helm) {
             EVERYTHING,
             vec![
                 "run",
-                "--controllers=phased-rollout",
+                "--controllers=phased-rollout,statefulset",
+                "--feature-gates=MaxUnavailableStatefulSet=true",
                 "--leader-elect=false",
                 "--log-format=text",
                 "--server-port=9001",

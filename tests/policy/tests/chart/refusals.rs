@@ -3,7 +3,7 @@
 use crate::helm::Helm;
 
 /// Arguments, and words that the message must hold.
-const BAD: [(&[&str], &[&str]); 17] = [
+const BAD: [(&[&str], &[&str]); 18] = [
     (&["--set", "replica=3"], &["replica", "additional properties"]),
     (&["--set", "image.tags=v1"], &["image", "tags", "additional properties"]),
     (&["--set", "replicas=-1"], &["replicas", "minimum", "0"]),
@@ -14,6 +14,10 @@ const BAD: [(&[&str], &[&str]); 17] = [
     (&["--set", "namespaces={blue,blue}"], &["namespaces", "equal"]),
     (&["--set", "controllers={rollout-grup}"], &["controllers/0", "rollout-group"]),
     (&["--set", "controllers=null"], &["controllers"]),
+    (
+        &["--set", "featureGates.MaxUnavailable=true"],
+        &["featureGates", "MaxUnavailable", "additional properties"],
+    ),
     (&["--set", "secrets.namespaces={*}"], &["secrets/namespaces/0", "pattern"]),
     (&["--set", "allowLoopback=127.0.0.1"], &["allowLoopback", "boolean"]),
     (&["--set-json", "networkPolicy.prometheusPorts=[]"], &["networkPolicy/prometheusPorts", "minItems"]),
