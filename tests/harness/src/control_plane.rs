@@ -211,27 +211,34 @@ impl ControlPlane {
 
     async fn start_controllers(&mut self, assets: &Assets) -> Result<(), ControlPlaneError> {
         if !self.options.controllers.is_empty() {
-            let flags = [
-                format!("--controllers={}", self.options.controllers.join(",")),
-                // Each controller has its own identity, with the roles that Kubernetes ships for it.
-                "--use-service-account-credentials=true".into(),
-                format!(
-                    "--service-account-private-key-file={}",
-                    self.layout().service_account_key().display()
-                ),
-                format!("--root-ca-file={}", self.layout().certificate().display()),
-            ];
-            let flags: Vec<_> =
-                flags.into_iter().chain(self.options.controller_manager_flags.clone()).collect();
-            let identity = self.identities.controller_manager.clone();
-            let process = self.start_client(assets, "kube-controller-manager", &identity, &flags).await?;
-            self.controller_manager = Some(process);
+            self.controller_manager =
+                Some(self.start_controller_manager(assets, &self.options.controllers, &[]).await?);
         }
         if self.options.scheduler {
             let identity = self.identities.scheduler.clone();
             self.scheduler = Some(self.start_client(assets, "kube-scheduler", &identity, &[]).await?);
         }
         Ok(())
+    }
+
+    /// Starts one more kube-controller-manager, for controllers that shall come and go: dropping it stops it.
+    pub async fn start_controller_manager(
+        &self,
+        assets: &Assets,
+        controllers: &[String],
+        flags: &[String],
+    ) -> Result<Process, ControlPlaneError> {
+        let own = [
+            format!("--controllers={}", controllers.join(",")),
+            // Each controller has its own identity, with the roles that Kubernetes ships for it.
+            "--use-service-account-credentials=true".into(),
+            format!("--service-account-private-key-file={}", self.layout().service_account_key().display()),
+            format!("--root-ca-file={}", self.layout().certificate().display()),
+        ];
+        let given = self.options.controller_manager_flags.iter().chain(flags).cloned();
+        let flags: Vec<_> = own.into_iter().chain(given).collect();
+        let identity = self.identities.controller_manager.clone();
+        self.start_client(assets, "kube-controller-manager", &identity, &flags).await
     }
 
     /// Starts a part that is a client of the API server and waits until it is healthy.
