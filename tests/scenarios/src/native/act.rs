@@ -17,7 +17,7 @@ use super::events::Events;
 use super::expect::Expect;
 use super::manifest::{Set, version};
 use super::picture::{Picture, Raw};
-use super::trace::{Move, Trace};
+use super::trace::{Move, Trace, Verb};
 use crate::cluster::Cluster;
 use crate::observer::{DEADLINE, Observer};
 
@@ -347,7 +347,7 @@ impl Act {
     }
 
     /// The end of a script: what was told is the same too, and nothing was different on the way.
-    pub async fn conclude(self) {
+    pub async fn conclude(&self) {
         let theirs = self.theirs.clone().unwrap_or_default();
         let untold = self.record.lock().unwrap().untold.clone();
         let deadline = Instant::now() + AGREEMENT_DEADLINE;
@@ -363,6 +363,13 @@ impl Act {
         let mut words = self.disagreements.lock().unwrap().clone();
         words.extend(told);
         assert!(words.is_empty(), "{} differs:\n{}", self.namespace, words.join("\n"));
+    }
+
+    /// Ours deletes nothing twice, and so does not tell of it twice.
+    pub async fn each_deletion_is_told_once(&self) {
+        let told = Events::read(&self.user, &self.namespace).await.unwrap().deletions();
+        let seen = self.trace().moves.iter().filter(|step| step.verb == Verb::Deleted).count();
+        assert!(told <= seen, "{told} deletions told, {seen} seen");
     }
 }
 

@@ -119,4 +119,7 @@ async fn play_ours(cluster: Arc<dyn Cluster>, name: &'static str) {
     let act = Act::new(&cluster, "o", name, Some(theirs)).await;
     (script.play)(&act).await;
     act.conclude().await;
+    if Rival::chosen() == Rival::Ours {
+        act.each_deletion_is_told_once().await;
+    }
 }

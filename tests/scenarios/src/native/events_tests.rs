@@ -35,6 +35,13 @@ fn a_message_or_a_number_that_is_missing_is_noticed() {
 }
 
 #[test]
+fn theirs_may_tell_of_a_deletion_twice() {
+    let deleted = |count| told(&[("Normal", "SuccessfulDelete", "a", count)]);
+    assert_eq!(deleted(2).compare(&deleted(1)), [""; 0]);
+    assert_eq!(deleted(2).deletions(), 2);
+}
+
+#[test]
 fn how_often_something_was_tried_does_not_matter() {
     let (theirs, ours) = (told(&[("Warning", "Failed", "a", 9)]), told(&[("Warning", "Failed", "a", 2)]));
     assert_eq!(theirs.compare(&ours), [""; 0]);
@@ -52,6 +59,9 @@ fn what_theirs_has_dropped_may_be_told_by_ours() {
 #[test]
 fn lost_races_and_namespaces_are_left_out() {
     let theirs = told(&[("Warning", "FailedUpdate", "conflict: the object has been modified", 1)]);
-    assert_eq!(theirs, Events::default());
+    assert_eq!(theirs.told, BTreeMap::new());
+    let untold = told(&[("Warning", "FailedUpdate", "the object has been modified", 1), ("Normal", "A", "b", 1)]);
+    assert_eq!(untold.compare(&told(&[("Normal", "A", "b", 2)])), [""; 0]);
+    assert_eq!(untold.compare(&told(&[("Normal", "A", "c", 1)])).len(), 1);
     assert_eq!(told(&[("Normal", "A", "in t-space", 1)]), told(&[("Normal", "A", "in <namespace>", 1)]));
 }
