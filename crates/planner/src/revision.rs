@@ -40,8 +40,14 @@ pub fn patch(template: &Value) -> String {
     let mut template = template.as_object().cloned().unwrap_or_default();
     template.insert(DIRECTIVE.to_owned(), REPLACE.into());
     let spec = Map::from_iter([("template".to_owned(), Value::Object(template))]);
+    canonical(&Value::Object(Map::from_iter([("spec".to_owned(), Value::Object(spec))])))
+}
+
+/// JSON in the way Go writes what it has read without types. A revision must be sent like this: its data are stored as they
+/// come, and Kubernetes' own controller compares bytes.
+pub fn canonical(value: &Value) -> String {
     let mut json = String::new();
-    write_object(&Map::from_iter([("spec".to_owned(), Value::Object(spec))]), &mut json);
+    write_value(value, &mut json);
     json
 }
 

@@ -8,6 +8,15 @@
 //!
 //! A plan describes the world before it is carried out, and so does its status: any write is followed by another pass.
 
+mod claiming;
+mod claims;
+mod events;
+mod history;
+mod identity;
+mod scale;
+mod slots;
+mod status;
+mod update;
 pub mod world;
 
 use std::fmt;
@@ -16,6 +25,12 @@ use jiff::Timestamp;
 
 use crate::plan::Action;
 use crate::reason::Severity;
+use claiming::Claiming;
+pub use events::tell;
+use history::History;
+use scale::{Draft, Flow};
+use slots::Slots;
+use status::Status;
 use world::{Standing, World};
 
 /// What shall be done for a set.
@@ -80,6 +95,8 @@ pub enum Purpose {
     OwnClaim {
         /// The pod.
         pod: Box<str>,
+        /// On what occasion.
+        alignment: Alignment,
     },
     /// A pod that nothing controlled.
     AdoptPod,
@@ -104,6 +121,17 @@ pub enum Need {
     PendingPod,
     /// For a pod whose volumes are repaired.
     Repair,
+}
+
+/// On what occasion the owners of a claim are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alignment {
+    /// Its pod is in its slot.
+    Repair,
+    /// Its pod is Pending.
+    Pending,
+    /// Its pod is condemned.
+    Condemned,
 }
 
 /// Something to tell of a set: an event.
@@ -178,12 +206,32 @@ impl fmt::Display for Blocked {
 
 /// Decides what to do for a set.
 pub fn plan(world: &World, now: Timestamp) -> Result<Plan, Blocked> {
-    let _ = (world, now);
-    Ok(Plan::default())
-}
-
-/// The events that tell what became of a step: one answer for each of its tasks, in their order.
-pub fn tell(world: &World, step: &Step, answers: &[Answer<'_>]) -> Vec<Note> {
-    let _ = (world, step, answers);
-    Vec::new()
+    match claiming::claim(world)? {
+        Claiming::Settled => {}
+        Claiming::Ask(ask) => return Ok(Plan { ask: Some(ask), ..Plan::default() }),
+        Claiming::Write(step) => return Ok(Plan { work: vec![step], ..Plan::default() }),
+    }
+    let history = History::of(world)?;
+    // A revision in use that cannot be read stops everything before anything is done.
+    for revision in [&history.current, &history.update] {
+        revision.template()?;
+    }
+    let slots = Slots::of(world, now);
+    let mut draft = Draft { world, now, history, slots, work: Vec::new(), notes: Vec::new() };
+    let recorded = draft.history.task.take();
+    draft.step(recorded.into_iter().collect());
+    if !world.set.deleting && draft.scale()? == Flow::GoOn {
+        draft.roll();
+    }
+    let status = Status::of(&draft);
+    let (status, status_due) = status.write(&draft);
+    Ok(Plan {
+        ask: None,
+        status,
+        trim: draft.history.trim(world).into_iter().collect(),
+        wake_at: [status_due, draft.slots.changes_at()].into_iter().flatten().min(),
+        gauges: draft.gauges(),
+        work: draft.work,
+        notes: draft.notes,
+    })
 }

@@ -1,0 +1,109 @@
+//! The status of a set: counted anew in each pass, written when it has changed, and not more often than somebody could read it.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use sts_plus_api::keys;
+
+use super::scale::Draft;
+use super::slots::is_ready;
+use super::world::{Counts, World};
+use crate::plan::{Action, Kind, Object, Precondition, Verb};
+use crate::set::Strategy;
+
+/// While a set is in motion its counts are written this often at most: each pod that is replaced changes them five times,
+/// and whoever waits for the end is told at once.
+pub(super) const STATUS_PACE: SignedDuration = SignedDuration::from_secs(2);
+
+/// What the status shall say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Status {
+    pub(super) counts: Counts,
+    pub(super) current_revision: Box<str>,
+    pub(super) update_revision: Box<str>,
+    collisions: u32,
+}
+
+impl Status {
+    /// Counts the pods; a rolling update is complete when all of them are updated and Ready.
+    pub(super) fn of(draft: &Draft<'_>) -> Self {
+        let Draft { world, history, slots, .. } = draft;
+        let judge = slots.judge();
+        let mut counts = Counts::default();
+        for pod in slots.pods() {
+            let revision = pod.revision.as_deref().filter(|_| !pod.terminating);
+            counts.replicas += 1;
+            counts.ready += u32::from(is_ready(pod));
+            counts.available += u32::from(is_ready(pod) && judge.is_available(pod));
+            counts.current += u32::from(revision == Some(&*history.current.name));
+            counts.updated += u32::from(revision == Some(&*history.update.name));
+        }
+        let mut status = Self {
+            counts,
+            current_revision: history.current.name.clone(),
+            update_revision: history.update.name.clone(),
+            collisions: history.collisions,
+        };
+        let rolls = matches!(world.set.strategy, Strategy::RollingUpdate { .. });
+        if rolls && [counts.updated, counts.ready, counts.replicas] == [world.set.replicas; 3] {
+            status.counts.current = counts.updated;
+            status.current_revision = status.update_revision.clone();
+        }
+        status
+    }
+
+    /// Whether the stored status says something else.
+    fn differs(&self, world: &World) -> bool {
+        self.counts != world.design.counts || self.is_news(world)
+    }
+
+    /// Whether it says something that others decide by.
+    fn is_news(&self, world: &World) -> bool {
+        let set = &world.set;
+        set.generation > set.observed_generation
+            || set.current_revision.as_deref() != Some(&*self.current_revision)
+            || set.update_revision.as_deref() != Some(&*self.update_revision)
+    }
+
+    /// The write, if it is due, or the time when it will be.
+    pub(super) fn write(&self, draft: &Draft<'_>) -> (Option<Action>, Option<Timestamp>) {
+        let Draft { world, now, .. } = draft;
+        if !self.differs(world) {
+            return (None, None);
+        }
+        let due = world.memory.status_written.and_then(|at| at.saturating_add(STATUS_PACE).ok());
+        let at_rest = draft.work.is_empty() && draft.slots.settled();
+        match due.filter(|due| due > now) {
+            Some(due) if !at_rest && !self.is_news(world) => (None, Some(due)),
+            _ => (Some(self.action(world)), None),
+        }
+    }
+
+    fn action(&self, world: &World) -> Action {
+        let Counts { replicas, ready, available, current, updated } = self.counts;
+        let body = json!({ "status": {
+            "observedGeneration": world.set.generation,
+            "replicas": replicas,
+            "readyReplicas": ready,
+            "availableReplicas": available,
+            "currentReplicas": current,
+            "updatedReplicas": updated,
+            "currentRevision": self.current_revision,
+            "updateRevision": self.update_revision,
+            "collisionCount": self.collisions,
+        } });
+        Action {
+            object: Object {
+                kind: Kind::StatefulSet,
+                namespace: Arc::clone(&world.set.namespace),
+                name: (*world.set.name).into(),
+            },
+            precondition: Precondition {
+                uid: (*world.set.uid).into(),
+                resource_version: Some(world.set.resource_version.clone()),
+            },
+            verb: Verb::MergeStatus { body, manager: keys::MANAGER_STATEFULSET },
+        }
+    }
+}
