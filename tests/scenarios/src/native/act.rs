@@ -1,5 +1,6 @@
 //! One script, played in a namespace of its own: the hands of its user, and what is written down after each step.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use sts_plus_cluster::nodes::behaviour;
 use sts_plus_harness::wait::{NotYet, until};
 use tokio::time::{Instant, sleep};
 
-use super::compare::differences;
+use super::compare::{Rival, differences, unexpected};
 use super::events::Events;
 use super::expect::Expect;
 use super::manifest::{Set, version};
@@ -61,10 +62,11 @@ pub struct Act {
     pub cluster: Arc<dyn Cluster>,
     /// The namespace of its own.
     pub namespace: String,
+    script: String,
     user: Client,
     observer: Observer<Trace>,
     record: Mutex<Record>,
-    theirs: Option<Arc<Record>>,
+    theirs: Option<(Arc<Record>, Rival)>,
     disagreements: Mutex<Vec<String>>,
 }
 
@@ -105,7 +107,7 @@ impl Act {
         cluster: &Arc<dyn Cluster>,
         player: &str,
         script: &str,
-        theirs: Option<Arc<Record>>,
+        theirs: Option<(Arc<Record>, Rival)>,
     ) -> Self {
         let name = format!("{player}-{}", script.replace('_', "-"));
         let name: String = name.chars().take(NAMESPACE_CHARACTERS).collect();
@@ -119,6 +121,7 @@ impl Act {
         Self {
             cluster: Arc::clone(cluster),
             namespace,
+            script: script.to_owned(),
             user,
             observer,
             record: Mutex::default(),
@@ -187,9 +190,20 @@ impl Act {
         self.respec(set, json!({ "updateStrategy": { "rollingUpdate": { "partition": partition } } })).await;
     }
 
-    /// Has a set looked at again, where nothing that its controller watches has changed.
-    pub async fn nudge(&self, set: &str, mark: &str) {
-        self.merge(Kind::Set, set, json!({ "metadata": { "labels": { "nudge": mark } } })).await;
+    /// Has a set looked at again and again until an object is there as asked for: theirs does not look by itself when
+    /// claims and revisions change, and when it looks its cache may lag.
+    pub async fn nudge(&self, set: &str, kind: Kind, name: &str, is: impl Fn(&DynamicObject) -> bool) {
+        let nudge = async |mark: &str| {
+            self.merge(Kind::Set, set, json!({ "metadata": { "labels": { "nudge": mark } } })).await;
+        };
+        let mark = AtomicUsize::new(0);
+        until(DEADLINE, format!("{name} to be as wanted for {set}"), || async {
+            nudge(&mark.fetch_add(1, Ordering::Relaxed).to_string()).await;
+            let object = self.objects(kind).get(name).await?;
+            if is(&object) { Ok(()) } else { Err(NotYet::saw(object)) }
+        })
+        .await;
+        nudge("done").await;
     }
 
     /// Something goes wrong with a live pod; an empty fault heals it.
@@ -246,17 +260,6 @@ impl Act {
         let parameters = PostParams::default();
         let pods = self.objects(Kind::Pod);
         let _: Value = pods.create_subresource("binding", pod, &parameters, &binding).await.unwrap();
-    }
-
-    /// Waits until an object of this UID is not there; another of its name may be.
-    pub async fn replaced(&self, kind: Kind, name: &str, uid: Option<&str>) {
-        until(DEADLINE, format!("{name} to be gone or replaced"), || async {
-            match self.objects(kind).get_opt(name).await? {
-                Some(object) if object.metadata.uid.as_deref() == uid => Err(NotYet::saw(object)),
-                _ => Ok(()),
-            }
-        })
-        .await;
     }
 
     /// Waits until an object is not there.
@@ -321,13 +324,14 @@ impl Act {
 
     /// How what is seen differs from what theirs has done.
     fn disagreement(&self, seen: &Step) -> Option<String> {
-        let theirs = self.theirs.as_ref()?;
+        let (theirs, rival) = self.theirs.as_ref()?;
         let record = self.record.lock().unwrap();
         let known = theirs.steps.get(record.steps.len());
         let Some(known) = known else { return Some(format!("theirs has no step {:?}", seen.name)) };
         assert_eq!(known.name, seen.name, "the script is not the same twice");
-        let mut words: Vec<_> =
-            differences(&known.picture.0, &seen.picture.0).iter().map(ToString::to_string).collect();
+        let found = differences(&known.picture.0, &seen.picture.0);
+        let found = unexpected(found, &self.script, *rival);
+        let mut words: Vec<_> = found.iter().map(ToString::to_string).collect();
         let moves = |step: &Step| {
             let mut moves = step.moves.clone();
             if record.any_order.is_some() {
@@ -348,20 +352,20 @@ impl Act {
 
     /// The end of a script: what was told is the same too, and nothing was different on the way.
     pub async fn conclude(&self) {
-        let theirs = self.theirs.clone().unwrap_or_default();
+        let Some((theirs, rival)) = &self.theirs else { return };
         let untold = self.record.lock().unwrap().untold.clone();
         let deadline = Instant::now() + AGREEMENT_DEADLINE;
         let told = loop {
             let mut ours = Events::read(&self.user, &self.namespace).await.unwrap();
             ours.without(&untold);
-            let told = theirs.events.compare(&ours);
+            let told = unexpected(theirs.events.compare(&ours), &self.script, *rival);
             if told.is_empty() || Instant::now() > deadline {
                 break told;
             }
             sleep(QUIET).await;
         };
         let mut words = self.disagreements.lock().unwrap().clone();
-        words.extend(told);
+        words.extend(told.iter().map(ToString::to_string));
         assert!(words.is_empty(), "{} differs:\n{}", self.namespace, words.join("\n"));
     }
 

@@ -9,6 +9,7 @@ use futures::stream;
 use sts_plus_harness::wait::{NotYet, until};
 
 use super::act::{Act, Record};
+use super::compare::Rival;
 use super::events::Events;
 use super::manifest::Set;
 use crate::cluster::Cluster;
@@ -34,16 +35,8 @@ pub struct Script {
 }
 
 /// Who plays in the second half.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rival {
-    Ours,
-    Theirs,
-}
-
-impl Rival {
-    fn chosen() -> Self {
-        if std::env::var(RIVAL).is_ok_and(|name| name == "theirs") { Self::Theirs } else { Self::Ours }
-    }
+fn rival() -> Rival {
+    if std::env::var(RIVAL).is_ok_and(|name| name == "theirs") { Rival::Theirs } else { Rival::Ours }
 }
 
 /// The first half of the scripts of these names.
@@ -83,7 +76,7 @@ async fn play_theirs(cluster: Arc<dyn Cluster>, scripts: Vec<Script>) {
         records.insert(name, record);
     }
     assert!(THEIRS.set(records).is_ok(), "theirs plays once");
-    if Rival::chosen() == Rival::Ours {
+    if rival() == Rival::Ours {
         cluster.stop_native().await.unwrap();
     }
 }
@@ -116,10 +109,10 @@ async fn play_ours(cluster: Arc<dyn Cluster>, name: &'static str) {
         Some(Err(error)) => panic!("under theirs: {error}"),
         None => panic!("theirs has not played it"),
     };
-    let act = Act::new(&cluster, "o", name, Some(theirs)).await;
+    let act = Act::new(&cluster, "o", name, Some((theirs, rival()))).await;
     (script.play)(&act).await;
     act.conclude().await;
-    if Rival::chosen() == Rival::Ours {
+    if rival() == Rival::Ours {
         act.each_deletion_is_told_once().await;
     }
 }

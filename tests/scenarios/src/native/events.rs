@@ -6,6 +6,9 @@ use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
 use kube::{Api, Client};
 
+use serde_json::{Value, json};
+
+use super::compare::Difference;
 use super::picture::without_namespace;
 
 /// Who tells, in the name of both.
@@ -20,8 +23,11 @@ const SEPARATOR: &str = "; ";
 /// Theirs drops what goes beyond so many events about one set.
 const THEIR_BURST: i32 = 25;
 
-/// Theirs deletes a pod again, and tells it again, where its cache has not seen the first deletion yet.
-const DELETED: &str = "SuccessfulDelete";
+/// The type of events that tell of successes.
+const NORMAL: &str = "Normal";
+
+/// The reason of events that tell of deletions.
+pub const DELETED: &str = "SuccessfulDelete";
 
 /// What a writer that lost a race is told; theirs tells it on, and when that happens is chance. Where it happens to the
 /// claim of a new pod, the creation of that pod is not told at all.
@@ -98,32 +104,28 @@ impl Events {
             || self.lost_races.contains(set)
     }
 
-    /// Whether the others have told the same. Warnings tell of attempts, whose number is a question of time; where
-    /// one has dropped some, the other has told at least the rest.
-    pub fn compare(&self, ours: &Self) -> Vec<String> {
+    /// What the others have told otherwise, one difference for each set, type and reason.
+    pub fn compare(&self, ours: &Self) -> Vec<Difference> {
         let keys: BTreeSet<_> = self.told.keys().chain(ours.told.keys()).collect();
-        let nothing = Told::default();
-        let differs = |key: &&(String, String, String)| {
-            let [theirs, told] = [self, ours].map(|side| side.told.get(*key).unwrap_or(&nothing));
-            let [theirs_lack, ours_lack] = [self, ours].map(|side| side.incomplete(&key.0));
-            let counts = key.1 == "Normal" && key.2 != DELETED && !theirs_lack && !ours_lack;
-            (!ours_lack && !theirs.messages.is_subset(&told.messages))
-                || (!theirs_lack && !told.messages.is_subset(&theirs.messages))
-                || (counts && theirs.count != told.count)
-        };
-        let describe = |key: &(String, String, String)| {
-            let shown = |events: &Self| format!("{:?}", events.told.get(key).unwrap_or(&nothing));
-            format!(
-                "events {} {} of {}\n    theirs: {}\n    ours:   {}",
-                key.1,
-                key.2,
-                key.0,
-                shown(self),
-                shown(ours)
-            )
-        };
-        keys.into_iter().filter(differs).map(describe).collect()
+        let differing = keys.into_iter().filter_map(|key| {
+            let (theirs, ours) = (self.describe(key), ours.describe(key));
+            let path = ["events", &key.0, &key.1, &key.2].map(str::to_owned).to_vec();
+            (facts(&theirs) != facts(&ours)).then_some(Difference { path, theirs, ours })
+        });
+        differing.collect()
     }
+
+    fn describe(&self, key: &(String, String, String)) -> Value {
+        let nothing = Told::default();
+        let told = self.told.get(key).unwrap_or(&nothing);
+        // Warnings tell of attempts, and how many there are is a question of time.
+        let count = (key.1 == NORMAL).then_some(told.count);
+        json!({ "count": count, "messages": told.messages, "incomplete": self.incomplete(&key.0) })
+    }
+}
+
+fn facts(told: &Value) -> (&Value, &Value) {
+    (&told["count"], &told["messages"])
 }
 
 #[cfg(test)]

@@ -24,13 +24,12 @@ fn claim(name: &str, owners: &[Value]) -> Value {
 }
 
 async fn same_when_a_claim_has_another_controller(act: &Act) {
-    act.whatever_is_told_of("SuccessfulUpdate", super::retention::CHANCE);
     let keeper = act.foreigner("keeper").await;
     act.create(Kind::Claim, claim("data-web-0", &[keeper])).await;
     act.create_set(&Set::new("web", 2).claims(&["data"]).retention("Retain", "Delete")).await;
     act.settled("created", pods("web-0 web-1").claims("data-web-0@keeper data-web-1@web")).await;
     act.merge(Kind::Claim, "data-web-0", json!({ "metadata": { "ownerReferences": null } })).await;
-    act.nudge("web", "claim").await;
+    act.nudge("web", Kind::Claim, "data-web-0", |claim| !claim.owner_references().is_empty()).await;
     act.settled("it lets go", pods("web-0 web-1").claims("data-web-0@web data-web-1@web")).await;
 }
 
@@ -41,9 +40,7 @@ async fn same_when_the_claim_of_a_pending_pod_goes(act: &Act) {
     act.settled("pending", pods("web-0!").claims("data-web-0")).await;
     let first = act.objects(Kind::Claim).get("data-web-0").await.unwrap().uid();
     act.delete(Kind::Claim, "data-web-0").await;
-    act.replaced(Kind::Claim, "data-web-0", first.as_deref()).await;
-    // Theirs does not look at claims by itself.
-    act.nudge("web", "claim").await;
+    act.nudge("web", Kind::Claim, "data-web-0", |claim| claim.uid() != first).await;
     act.settled("made again", pods("web-0!").claims("data-web-0")).await;
     act.bind("web-0", "node-a").await;
     act.settled("scheduled after all", pods("web-0").claims("data-web-0")).await;

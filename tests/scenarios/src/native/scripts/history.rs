@@ -95,13 +95,11 @@ async fn same_when_revisions_lose_their_owner_or_go(act: &Act) {
     let set = act.objects(Kind::Set).get("web").await.unwrap();
     let name = set.data["status"]["updateRevision"].as_str().unwrap();
     act.merge(Kind::Revision, name, json!({ "metadata": { "ownerReferences": null } })).await;
-    act.nudge("web", "adopt").await;
-    act.object_is(Kind::Revision, name, "adopted", |revision| !revision.owner_references().is_empty()).await;
+    act.nudge("web", Kind::Revision, name, |revision| !revision.owner_references().is_empty()).await;
     act.settled("adopted", pods("web-0:v2").revisions(2)).await;
     let first = act.objects(Kind::Revision).get(name).await.unwrap().uid();
     act.delete(Kind::Revision, name).await;
-    act.nudge("web", "again").await;
-    act.object_is(Kind::Revision, name, "made again", |revision| revision.uid() != first).await;
+    act.nudge("web", Kind::Revision, name, |revision| revision.uid() != first).await;
     act.settled("made again", pods("web-0:v2").revisions(2)).await;
 }
 

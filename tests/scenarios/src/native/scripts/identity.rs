@@ -111,7 +111,6 @@ async fn same_when_a_pod_is_released_and_taken_back(act: &Act) {
 
 async fn same_when_a_set_is_deleted_without_its_pods_and_made_again(act: &Act) {
     let set = Set::new("web", 2).claims(&["data"]).retention("Retain", "Delete");
-    act.whatever_is_told_of("SuccessfulUpdate", super::retention::CHANCE);
     act.create_set(&set).await;
     act.settled("created", pods("web-0:v1 web-1:v1").claims("data-web-0@web data-web-1@web")).await;
     act.update("web", "v2").await;
@@ -144,13 +143,20 @@ async fn same_when_a_set_is_deleted(act: &Act) {
 
 async fn same_when_a_set_waits_for_its_deletion(act: &Act) {
     act.in_any_order("the garbage collector removes pods in any order");
-    act.create_set(&Set::new("web", 3)).await;
+    act.create_set(
+        &Set::new("web", 3).fields(&json!({ "metadata": { "finalizers": ["example.com/hold"] } })),
+    )
+    .await;
     act.settled("created", pods("web-0 web-1 web-2")).await;
-    act.merge(Kind::Pod, "web-1", json!({ "metadata": { "finalizers": ["example.com/hold"] } })).await;
-    act.delete_with(Kind::Set, "web", &deleting(PropagationPolicy::Foreground)).await;
-    act.settled("it waits for a pod", pods("web-1~")).await;
-    act.merge(Kind::Pod, "web-1", json!({ "metadata": { "finalizers": null } })).await;
-    act.absent(Kind::Set, "web").await;
+    act.delete(Kind::Set, "web").await;
+    act.settled("on its way out", pods("web-0 web-1 web-2")).await;
+    act.delete(Kind::Pod, "web-1").await;
+    act.settled("no pod comes back", pods("web-0 web-2")).await;
+    act.update("web", "v2").await;
+    act.settled("an update is noted, no more", pods("web-0:v1 web-2:v1").revisions(2)).await;
+    act.scale("web", 1).await;
+    act.settled("so is a scale", pods("web-0:v1 web-2:v1").revisions(2)).await;
+    act.merge(Kind::Set, "web", json!({ "metadata": { "finalizers": null } })).await;
     act.settled("gone", pods("").revisions(0)).await;
 }
 
@@ -164,7 +170,7 @@ async fn same_when_pods_lose_labels(act: &Act) {
     act.object_is(Kind::Pod, "web-0", "repaired", repaired).await;
     act.settled("the name is put back", pods("web-0 web-1")).await;
     act.merge(Kind::Pod, "web-1", without("apps.kubernetes.io/pod-index")).await;
-    act.nudge("web", "index").await;
+    act.nudge("web", Kind::Pod, "web-1", |_| true).await;
     act.settled("the index is not", pods("web-0 web-1")).await;
     act.merge(Kind::Pod, "web-1", without("controller-revision-hash")).await;
     let complete = |set: &DynamicObject| set.data["status"]["updatedReplicas"] == 2;

@@ -20,14 +20,9 @@ pub(super) fn all() -> Vec<Script> {
     ]
 }
 
-/// Why `SuccessfulUpdate` is not compared.
-pub(super) const CHANCE: &str =
-    "where theirs does not have a new claim in its cache, it writes the pod later for it";
-
 /// Created with three pods, scaled to one and to two, deleted: the claims after each step.
 async fn play(act: &Act, when_scaled: &str, when_deleted: &str, claims: [&str; 4]) {
     act.in_any_order("the garbage collector removes pods in any order");
-    act.whatever_is_told_of("SuccessfulUpdate", CHANCE);
     let [created, down, up, deleted] = claims;
     act.create_set(&Set::new("web", 3).claims(&["data"]).retention(when_scaled, when_deleted)).await;
     act.settled("created", pods("web-0 web-1 web-2").claims(created)).await;
@@ -60,7 +55,6 @@ async fn same_when_claims_go_with_their_pod_and_the_set(act: &Act) {
 }
 
 async fn same_when_the_retention_changes_midway(act: &Act) {
-    act.whatever_is_told_of("SuccessfulUpdate", CHANCE);
     let policy = |when_scaled, when_deleted| json!({ "persistentVolumeClaimRetentionPolicy": retention(when_scaled, when_deleted) });
     let (kept, owned) = ("data-web-0 data-web-1", "data-web-0@web data-web-1@web");
     act.create_set(&Set::new("web", 2).claims(&["data"])).await;
@@ -82,7 +76,6 @@ async fn same_when_the_retention_changes_midway(act: &Act) {
 }
 
 async fn same_when_scaled_up_onto_claims_that_are_about_to_go(act: &Act) {
-    act.whatever_is_told_of("SuccessfulUpdate", CHANCE);
     act.create_set(&Set::new("web", 2).claims(&["data"]).retention("Delete", "Retain")).await;
     act.settled("created", pods("web-0 web-1").claims("data-web-0 data-web-1")).await;
     act.merge(Kind::Claim, "data-web-1", json!({ "metadata": { "finalizers": ["example.com/hold"] } })).await;
@@ -91,14 +84,11 @@ async fn same_when_scaled_up_onto_claims_that_are_about_to_go(act: &Act) {
     act.scale("web", 2).await;
     act.settled("scaled up, but blocked", pods("web-0").claims("data-web-0 data-web-1@web-1~")).await;
     act.merge(Kind::Claim, "data-web-1", json!({ "metadata": { "finalizers": null } })).await;
-    act.absent(Kind::Claim, "data-web-1").await;
-    // Theirs does not look at claims by itself.
-    act.nudge("web", "claim").await;
+    act.nudge("web", Kind::Pod, "web-1", |_| true).await;
     act.settled("the claim is gone", pods("web-0 web-1").claims("data-web-0 data-web-1")).await;
 }
 
 async fn same_when_a_pod_is_deleted_whose_claims_go_with_it(act: &Act) {
-    act.whatever_is_told_of("SuccessfulUpdate", CHANCE);
     let claims = "data-web-0@web data-web-1@web";
     act.create_set(&Set::new("web", 2).claims(&["data"]).retention("Delete", "Delete")).await;
     act.settled("created", pods("web-0 web-1").claims(claims)).await;
