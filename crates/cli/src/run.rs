@@ -10,6 +10,7 @@ use sts_plus_operator::outbound::Reach;
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
+use sts_plus_planner::statefulset::world::Features;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -31,6 +32,9 @@ pub(crate) struct Arguments {
         default_value = "rollout-group,phased-rollout"
     )]
     controllers: Vec<Controller>,
+    /// Switches of the statefulset controller, as NAME=true or NAME=false: MaxUnavailableStatefulSet
+    #[arg(long, env = "STS_PLUS_FEATURE_GATES", value_delimiter = ',', value_parser = gate)]
+    feature_gates: Vec<FeatureGate>,
     /// Let queries go to loopback addresses
     #[arg(long, env = "STS_PLUS_ALLOW_LOOPBACK")]
     allow_loopback: bool,
@@ -71,6 +75,37 @@ enum Controller {
     RolloutGroup,
     /// Rolls a set gate by gate, each after its checks have passed.
     PhasedRollout,
+    /// Creates and replaces the pods of sets, in the place of Kubernetes' own controller, which must not run then.
+    #[value(name = "statefulset")]
+    StatefulSet,
+}
+
+/// A switch, on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FeatureGate {
+    /// Several pods of a set may be unavailable while it rolls.
+    MaxUnavailableStatefulSet(bool),
+}
+
+/// Reads a switch as Kubernetes' own binaries do.
+fn gate(text: &str) -> Result<FeatureGate, String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=true or NAME=false")?;
+    let on = value.trim().parse().map_err(|_| format!("{name} must be true or false, not {value:?}"))?;
+    match name.trim() {
+        "MaxUnavailableStatefulSet" => Ok(FeatureGate::MaxUnavailableStatefulSet(on)),
+        unknown => Err(format!(
+            "there is no feature gate {unknown:?}: the one there is is MaxUnavailableStatefulSet"
+        )),
+    }
+}
+
+/// What the gates say together: the last word counts.
+fn features(gates: &[FeatureGate]) -> Features {
+    let mut features = Features::default();
+    for FeatureGate::MaxUnavailableStatefulSet(on) in gates {
+        features.max_unavailable = *on;
+    }
+    features
 }
 
 /// How log lines look.
@@ -108,9 +143,12 @@ pub(crate) async fn run(connection: &Connection, arguments: Arguments) -> Result
     let controllers = Controllers {
         rollout_group: arguments.controllers.contains(&Controller::RolloutGroup),
         phased_rollout: arguments.controllers.contains(&Controller::PhasedRollout),
+        statefulset: arguments.controllers.contains(&Controller::StatefulSet),
     };
     let reach = Reach { loopback: arguments.allow_loopback, link_local: arguments.allow_link_local };
-    let settings = Settings { scope, controllers, reach, lease, listener: Some(listener), instance };
+    let features = features(&arguments.feature_gates);
+    let listener = Some(listener);
+    let settings = Settings { scope, controllers, features, reach, lease, listener, instance };
     operator::run(clients, settings, Metrics::new(), stop_signal()?).await;
     tracing::info!("stopped");
     Ok(())

@@ -142,3 +142,13 @@ fn an_api_server_that_is_gone_at_the_start_is_told_and_tried_again_and_sigterm_e
         assert_eq!(operator.0.wait().expect("it ends").code(), Some(0), "{rest:?}");
     }
 }
+
+#[test]
+fn an_unknown_feature_gate_is_refused_with_the_known_one() {
+    let refused = |gates: &str| error_of(&run(&["run", "--feature-gates", gates]));
+    let unknown = refused("MaxUnavailableStatefulSet=true,Magic=true");
+    assert!(unknown.contains("\"Magic\"") && unknown.contains("MaxUnavailableStatefulSet"), "{unknown}");
+    let odd = refused("MaxUnavailableStatefulSet=maybe");
+    assert!(odd.contains("must be true or false"), "{odd}");
+    assert!(refused("MaxUnavailableStatefulSet").contains("NAME=true"));
+}

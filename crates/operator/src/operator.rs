@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sts_plus_planner::statefulset::world::Features;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::controllers::phased_rollout::{self, PhasedRollouts};
 use crate::controllers::rollout_group::{self, RolloutGroups};
+use crate::controllers::statefulset::{self, StatefulSets};
 use crate::outbound::{Prometheus, Reach};
 use crate::shell::api::{Api, Resource};
 use crate::shell::cache::{Cache, Listener, Round, Scope};
@@ -21,6 +23,10 @@ use crate::shell::serve::{Health, serve};
 
 /// Keys of one controller worked on at once: passes mostly wait for the API server, and one slow group must not hold up another.
 const WORKERS: usize = 8;
+
+/// The same for the statefulset controller, whose passes wait for several writes in a row, each of some milliseconds: fifty
+/// sets that roll at once do not wait for each other. A worker without a key costs nothing.
+const SET_WORKERS: usize = 64;
 
 /// How long passes under way may take to end when the process is asked to stop: a write has 5 s, but what has
 /// not been answered in this time is left as unknown, which the next leader is built for.
@@ -36,6 +42,8 @@ pub struct Settings {
     pub scope: Scope,
     /// The controllers to run.
     pub controllers: Controllers,
+    /// What the statefulset controller does besides what it always does.
+    pub features: Features,
     /// Which addresses may be asked that are refused by default.
     pub reach: Reach,
     /// The lease to hold while writing; `None` to write without one.
@@ -53,16 +61,20 @@ pub struct Controllers {
     pub rollout_group: bool,
     /// Rolls a set gate by gate.
     pub phased_rollout: bool,
+    /// Creates and replaces the pods of sets, in the place of Kubernetes' own controller.
+    pub statefulset: bool,
 }
 
 impl Controllers {
-    /// All of them.
-    pub const ALL: Self = Self { rollout_group: true, phased_rollout: true };
+    /// All that any cluster can use: one that controls sets itself must not have a second one do so.
+    pub const ALL: Self = Self { rollout_group: true, phased_rollout: true, statefulset: false };
 
     /// What they look at.
     fn resources(self) -> Vec<Resource> {
         let own = self.phased_rollout.then_some(Resource::PhasedRollouts);
-        [Resource::StatefulSets, Resource::Pods].into_iter().chain(own).collect()
+        let controlled = self.statefulset.then_some([Resource::Claims, Resource::Revisions]);
+        let controlled = controlled.into_iter().flatten();
+        [Resource::StatefulSets, Resource::Pods].into_iter().chain(own).chain(controlled).collect()
     }
 }
 
@@ -150,7 +162,8 @@ pub async fn run(
     let executor = Executor::new(api(clients.writes.clone()), Arc::clone(cache.store()), gate);
     // Secrets are read with a client of their own: a slow answer must not hold up writes.
     let asking = (api(clients.writes), Prometheus::new(api(clients.secrets), settings.reach));
-    let work = Work::new(queues, &cache, Arc::new(executor), asking, &recorder, &metrics);
+    let around = (&cache, &recorder, &metrics);
+    let work = Work::new(queues, around, Arc::new(executor), asking, settings.features);
     let mut workers = work.start();
 
     let mut term: Option<Term> = None;
@@ -196,13 +209,18 @@ pub async fn run(
 struct Queues {
     groups: Arc<Queue<rollout_group::Key>>,
     phased: Arc<Queue<phased_rollout::Key>>,
+    sets: Arc<Queue<statefulset::Key>>,
 }
 
 impl Queues {
     /// Puts whatever is touched into the queues of the controllers that run.
     fn listener(&self, running: Controllers) -> Listener {
         let (groups, phased) = (Arc::clone(&self.groups), Arc::clone(&self.phased));
+        let sets = Arc::clone(&self.sets);
         Arc::new(move |touched| {
+            if running.statefulset {
+                statefulset::enqueue(&sets, &touched);
+            }
             if let Some(key) = rollout_group::key_of(&touched).filter(|_| running.rollout_group) {
                 groups.add(key);
             }
@@ -215,6 +233,7 @@ impl Queues {
     fn close(&self) {
         self.groups.close();
         self.phased.close();
+        self.sets.close();
     }
 }
 
@@ -224,22 +243,25 @@ struct Work {
     queues: Queues,
     groups: Arc<RolloutGroups>,
     phased: Arc<PhasedRollouts>,
+    sets: Arc<StatefulSets>,
 }
 
 impl Work {
     fn new(
         queues: Queues,
-        cache: &Cache,
+        (cache, recorder, metrics): (&Cache, &Recorder, &Metrics),
         executor: Arc<Executor>,
         asking: (Api, Prometheus),
-        recorder: &Recorder,
-        metrics: &Metrics,
+        features: Features,
     ) -> Self {
+        let acting = (Arc::clone(&executor), asking.0.clone());
+        let set_keys = Arc::clone(&queues.sets);
+        let sets = StatefulSets::new(set_keys, cache.clone(), acting, recorder, metrics.clone(), features);
         let (cache, recorder, metrics) = (|| cache.clone(), || recorder.clone(), || metrics.clone());
         let (group_keys, phased_keys) = (Arc::clone(&queues.groups), Arc::clone(&queues.phased));
         let groups = RolloutGroups::new(group_keys, cache(), Arc::clone(&executor), recorder(), metrics());
         let phased = PhasedRollouts::new(phased_keys, cache(), executor, asking, recorder(), metrics());
-        Self { queues, groups: Arc::new(groups), phased: Arc::new(phased) }
+        Self { queues, groups: Arc::new(groups), phased: Arc::new(phased), sets: Arc::new(sets) }
     }
 
     fn start(&self) -> JoinSet<()> {
@@ -248,6 +270,10 @@ impl Work {
             let (groups, phased) = (Arc::clone(&self.groups), Arc::clone(&self.phased));
             workers.spawn(async move { groups.work().await });
             workers.spawn(async move { phased.work().await });
+        }
+        for _ in 0..SET_WORKERS {
+            let sets = Arc::clone(&self.sets);
+            workers.spawn(async move { sets.work().await });
         }
         workers
     }
@@ -258,6 +284,9 @@ impl Work {
         }
         if running.phased_rollout {
             self.phased.enqueue_all();
+        }
+        if running.statefulset {
+            self.sets.enqueue_all();
         }
     }
 }

@@ -6,6 +6,7 @@ use sts_plus_operator::outbound::Reach;
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
+use sts_plus_planner::statefulset::world::Features;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -34,6 +35,7 @@ impl Operator {
         let settings = Settings {
             scope,
             controllers: Controllers::ALL,
+            features: Features::default(),
             // The servers that scenarios ask listen on loopback.
             reach: Reach { loopback: true, link_local: false },
             lease,

@@ -26,6 +26,7 @@ use sts_plus_operator::outbound::Reach;
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
+use sts_plus_planner::statefulset::world::Features;
 use sts_plus_scenarios::cluster::Cluster;
 use sts_plus_scenarios::fixture::{Template, three_zones};
 use sts_plus_scenarios::gated::{Answers, Gated, Rollout, Says, Set};
@@ -160,6 +161,7 @@ fn start(operators: &mut JoinSet<()>, client: Client, namespace: &str, stop: &wa
     let settings = Settings {
         scope: Scope::Namespaces(vec![namespace.to_owned()]),
         controllers: Controllers::ALL,
+        features: Features::default(),
         reach: Reach { loopback: true, link_local: false },
         lease: Some(lease::Config::new(namespace, "permissions")),
         listener: None,

@@ -3,6 +3,7 @@
 pub mod phased_rollout;
 mod probes;
 pub mod rollout_group;
+pub mod statefulset;
 mod unobserved;
 
 use std::sync::Arc;

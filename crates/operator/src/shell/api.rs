@@ -11,6 +11,8 @@ use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use serde_json::Value;
+use sts_plus_planner::plan::Kind;
+use sts_plus_planner::revision;
 use thiserror::Error;
 
 use super::metrics::{Metrics, RequestLabels};
@@ -43,6 +45,9 @@ pub enum ApiError {
     /// A precondition did not hold, or somebody else was faster: nothing was done.
     #[error("conflict: {0}")]
     Conflict(String),
+    /// An object of that name exists already: nothing was done.
+    #[error("already exists: {0}")]
+    AlreadyExists(String),
     /// The object does not exist.
     #[error("not found: {0}")]
     NotFound(String),
@@ -69,6 +74,21 @@ pub enum ApiError {
     /// No usable answer: whether it was done is unknown.
     #[error("no answer: {0}")]
     Unanswered(String),
+}
+
+impl ApiError {
+    /// What the server said, without our own words around it.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Conflict(words)
+            | Self::AlreadyExists(words)
+            | Self::NotFound(words)
+            | Self::Gone(words)
+            | Self::Forbidden(words)
+            | Self::Refused { message: words, .. } => words.clone(),
+            Self::Throttled { .. } | Self::Unanswered(_) => self.to_string(),
+        }
+    }
 }
 
 /// The resources we talk to.
@@ -132,6 +152,18 @@ impl Resource {
             Self::PhasedRollouts => ("sts.plus/v1alpha1", "PhasedRollout"),
             Self::Claims => ("v1", "PersistentVolumeClaim"),
             Self::Revisions => ("apps/v1", "ControllerRevision"),
+        }
+    }
+}
+
+impl From<Kind> for Resource {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Pod => Self::Pods,
+            Kind::StatefulSet => Self::StatefulSets,
+            Kind::PhasedRollout => Self::PhasedRollouts,
+            Kind::Claim => Self::Claims,
+            Kind::Revision => Self::Revisions,
         }
     }
 }
@@ -240,7 +272,12 @@ impl Api {
 
     /// Reads one object, consistently.
     pub async fn get(&self, place: Place<'_>) -> Result<Value, ApiError> {
-        parse(&self.call("get", Method::GET, place, &[], None, self.call_limit).await?)
+        parse(&self.read(place).await?)
+    }
+
+    /// Reads one object, consistently, as the server wrote it.
+    pub async fn read(&self, place: Place<'_>) -> Result<Vec<u8>, ApiError> {
+        self.call("get", Method::GET, place, &[], None, self.call_limit).await
     }
 
     /// Reads a page of a list.
@@ -336,7 +373,12 @@ impl Api {
         if let Some((content_type, _)) = body {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
-        let bytes = body.map(|(_, value)| value.to_string().into_bytes()).unwrap_or_default();
+        // The data of a revision are stored as they come, and compared by their bytes.
+        let text = |value: &Value| match place.resource {
+            Resource::Revisions => revision::canonical(value),
+            _ => value.to_string(),
+        };
+        let bytes = body.map(|(_, value)| text(value).into_bytes()).unwrap_or_default();
         let request = request.body(Body::from(bytes)).map_err(|error| ApiError::Refused {
             code: 0,
             message: format!("the request could not be built: {error}"),
@@ -396,7 +438,12 @@ async fn refusal(answer: http::Response<Body>) -> ApiError {
     let status: Option<Value> = serde_json::from_slice(&bytes).ok();
     let words = status.as_ref().and_then(|status| status.get("message")?.as_str());
     let message = shorten(words.map_or_else(|| String::from_utf8_lossy(&bytes), Into::into).trim());
-    of_code(code, message, retry_after)
+    let reason = status.as_ref().and_then(|status| status.get("reason")?.as_str());
+    match of_code(code, message, retry_after) {
+        // The one code stands for two things.
+        ApiError::Conflict(message) if reason == Some("AlreadyExists") => ApiError::AlreadyExists(message),
+        error => error,
+    }
 }
 
 pub(super) fn of_code(code: StatusCode, message: String, retry_after: Option<u64>) -> ApiError {

@@ -79,7 +79,8 @@ async fn a_repeated_event_raises_a_count_and_after_a_while_it_is_a_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_flaps_cannot_flood_the_server_and_others_are_still_heard() {
+async fn an_object_that_flaps_cannot_flood_the_server_and_what_it_says_is_combined_and_others_are_still_heard()
+ {
     let (api, asked) = server(200);
     sent(&api, async |recorder| {
         for number in 0..500 {
@@ -89,9 +90,88 @@ async fn an_object_that_flaps_cannot_flood_the_server_and_others_are_still_heard
     })
     .await;
     let asked = asked.lock().unwrap();
-    let of = |name: &str| asked.iter().filter(|(.., event)| event["involvedObject"]["name"] == name).count();
-    assert_eq!((of("flaps"), of("calm")), (25, 1));
-    assert_eq!(api.metrics().events_dropped.get(), 475);
+    let of = |name: &str| {
+        let events = asked.iter().map(|(.., event)| event);
+        events.filter(|event| event["involvedObject"]["name"] == name).collect::<Vec<_>>()
+    };
+    let (flaps, calm) = (of("flaps"), of("calm"));
+    assert_eq!((flaps.len(), calm.len()), (6, 1), "five word for word, and the rest in one");
+    assert_eq!(flaps.iter().map(|event| event["count"].as_u64().unwrap()).sum::<u64>(), 500);
+    let combined = flaps[5]["message"].as_str().unwrap();
+    assert!(combined.starts_with("(combined from similar events): 5; 6; 7; "), "{combined}");
+    assert_eq!(combined.chars().count(), 1024);
+    assert_eq!(asked[5].2["involvedObject"]["name"], "calm", "it did not wait for the other one");
+    assert_eq!(api.metrics().events_dropped.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_is_alike_is_combined_and_the_same_again_just_counts() {
+    let (api, asked) = server(200);
+    sent(&api, async |recorder| {
+        for number in 0..5 {
+            recorder.warn(about("a"), "Burst", &number.to_string());
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        recorder.warn(about("a"), "R", "same");
+        recorder.record(about("a"), Severity::Normal, "R", "another type");
+        recorder.warn(about("a"), "S", "one");
+        recorder.warn(about("a"), "R", "same");
+        recorder.warn(about("a"), "S", "two");
+        recorder.warn(about("a"), "S", "one");
+    })
+    .await;
+    let asked = asked.lock().unwrap();
+    let told: Vec<_> = asked[5..].iter().map(|(.., event)| (&event["message"], &event["count"])).collect();
+    let combined = json!("(combined from similar events): one; two");
+    assert_eq!(
+        told,
+        [(&json!("same"), &json!(2)), (&json!("another type"), &json!(1)), (&combined, &json!(3))]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waited_raises_the_count_of_what_was_sent_before() {
+    let (api, asked) = server(200);
+    sent(&api, async |recorder| {
+        for _ in 0..20 {
+            recorder.warn(about("a"), "R", "m");
+        }
+    })
+    .await;
+    let asked = asked.lock().unwrap();
+    let counts: Vec<_> = asked.iter().map(|(method, _, event)| (method.as_str(), &event["count"])).collect();
+    let patched = |count: u64| ("PATCH", json!(count));
+    let expected = [("POST", json!(1)), patched(2), patched(3), patched(4), patched(5), patched(20)];
+    assert!(counts.iter().map(|(method, count)| (*method, (*count).clone())).eq(expected), "{counts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_objects_together_have_a_pace_too() {
+    let (api, asked) = server(200);
+    let started = tokio::time::Instant::now();
+    sent(&api, async |recorder| {
+        for number in 0..150 {
+            recorder.warn(about(&number.to_string()), "R", "m");
+        }
+    })
+    .await;
+    assert_eq!(asked.lock().unwrap().len(), 150);
+    assert!(started.elapsed() >= Duration::from_millis(4900), "fifty at once and then twenty a second");
+    assert_eq!(api.metrics().events_dropped.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_can_speak_under_the_name_that_alerts_know() {
+    let (api, asked) = server(200);
+    sent(&api, async |recorder| {
+        recorder.of_component("statefulset-controller").warn(about("a"), "R", "m");
+        recorder.warn(about("a"), "R", "m");
+    })
+    .await;
+    let asked = asked.lock().unwrap();
+    let components: Vec<_> = asked.iter().map(|(.., event)| &event["source"]["component"]).collect();
+    assert_eq!(components, [&json!("statefulset-controller"), &json!("sts-plus")]);
+    assert!(asked.iter().all(|(.., event)| event["reportingComponent"] == "sts.plus/operator"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@
 //! - Rule B: a lane is entered for planning only when the view shows the lane's own acknowledged writes.
 //! - Rule C: nothing is written before the caches have been listed consistently in this term of leadership;
 //!   [`Gate`] is closed until then.
-//! - Rule D: a disruption without an answer is read back, consistently, before the lane plans again.
+//! - Rule D: a disruption or a creation without an answer is read back, consistently, before the lane plans again.
 //!
 //! A lane belongs to one disruption domain (a namespace and group). Whoever wants to disrupt something in a
 //! domain plans inside its lane, so that no two controllers get leave from the same view.
@@ -16,19 +16,24 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use sts_plus_planner::plan::{Action, Batch, Kind, Object, Verb};
+use sts_plus_planner::plan::{Action, Batch, Object, Verb};
 use sts_plus_planner::set::SetRow;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::time::Instant;
 
-use super::api::{Api, ApiError, Place, Resource};
+use super::api::{Api, ApiError, Place};
 use super::cache::Store;
 use super::expectations::{Expectation, Expectations, SEEN_WITHIN, Unknown};
 use super::lease::{Epoch, Leadership};
 use super::metrics::WriteLabels;
 
-/// Writes of one batch that are under way together: enough for a wide rollout, few enough not to be a burst.
-const MAX_PARALLEL_WRITES: usize = 16;
+/// Writes of one batch that are under way together: a batch of 500, the widest there is, takes eight rounds, and one lane
+/// alone stays below the streams that the API server lets a connection have (100 by default).
+const MAX_PARALLEL_WRITES: usize = 64;
+
+/// How soon to look again at a view that does not show our own writes: what is awaited may be another set's in the same
+/// lane, and its coming wakes only that one.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// The wait after a conflict that no change in the view will tell the end of: the server itself has tried five times.
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
@@ -69,6 +74,15 @@ pub struct Executor {
     store: Arc<Store>,
     gate: Gate,
     lanes: Mutex<HashMap<Domain, Arc<tokio::sync::Mutex<Expectations>>>>,
+}
+
+/// What became of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Performed {
+    /// What was answered to each write, in their order; `None` for one that was not sent, since the term was over.
+    pub answers: Vec<Option<Result<(), ApiError>>>,
+    /// Why the next batch must not start.
+    pub halt: Option<Halt>,
 }
 
 /// Why a lane cannot be planned in, or a plan was not carried out to its end.
@@ -121,7 +135,11 @@ impl Executor {
     /// Forgets the lane of a domain that is no more, unless it still waits to see its own writes.
     pub fn forget(&self, domain: &Domain) {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = lanes.get(domain).is_some_and(|lane| lane.try_lock().is_ok_and(|lane| lane.is_empty()));
+        // Whoever is about to enter has a share in it already.
+        let unused = |lane: &Arc<tokio::sync::Mutex<Expectations>>| Arc::strong_count(lane) == 1;
+        let idle = lanes
+            .get(domain)
+            .is_some_and(|lane| unused(lane) && lane.try_lock().is_ok_and(|lane| lane.is_empty()));
         if idle {
             lanes.remove(domain);
         }
@@ -131,11 +149,11 @@ impl Executor {
     /// out while another one was under way.
     async fn attempt<'a>(
         &self,
-        action: &'a Action,
+        (number, action): (usize, &'a Action),
         epoch: Epoch,
-    ) -> (&'a Action, Option<Result<Value, ApiError>>) {
+    ) -> (usize, &'a Action, Option<Result<Value, ApiError>>) {
         let permitted = self.gate.open() == Some(epoch);
-        (action, if permitted { Some(self.write(action).await) } else { None })
+        (number, action, if permitted { Some(self.write(action).await) } else { None })
     }
 
     async fn write(&self, action: &Action) -> Result<Value, ApiError> {
@@ -209,14 +227,7 @@ fn named(mut body: Value, place: &Place<'_>) -> Value {
 }
 
 fn place(object: &Object) -> Place<'_> {
-    let resource = match object.kind {
-        Kind::Pod => Resource::Pods,
-        Kind::StatefulSet => Resource::StatefulSets,
-        Kind::PhasedRollout => Resource::PhasedRollouts,
-        Kind::Claim => Resource::Claims,
-        Kind::Revision => Resource::Revisions,
-    };
-    Place::object(resource, &object.namespace, &object.name)
+    Place::object(object.kind.into(), &object.namespace, &object.name)
 }
 
 /// Exclusive leave to plan for a domain and to carry the plan out.
@@ -231,7 +242,9 @@ impl Lane<'_> {
     /// Rules B and D: the view shows our own writes, and no disruption's answer is missing.
     async fn settle(&mut self) -> Result<(), Halt> {
         let store = &self.executor.store;
-        self.expectations.look(|object| store.seen(object), Instant::now());
+        // In this order: what is taken in between the two is then shown as well.
+        let view = |object: &Object| (store.seen(object), store.reached(object));
+        self.expectations.look(view, Instant::now());
         let mut unread = self.expectations.to_read().into_iter();
         while let Some(unknown) = unread.next() {
             if let Err(halt) = self.read_back(unknown).await {
@@ -239,9 +252,10 @@ impl Lane<'_> {
                 return Err(halt);
             }
         }
-        self.expectations.look(|object| store.seen(object), Instant::now());
+        let now = Instant::now();
+        self.expectations.look(view, now);
         match self.expectations.awaited_until() {
-            Some(until) => Err(Halt::NotSeenYet { until }),
+            Some(until) => Err(Halt::NotSeenYet { until: until.min(now + LOOK_AGAIN) }),
             None => Ok(()),
         }
     }
@@ -251,17 +265,20 @@ impl Lane<'_> {
         let text = |value: &Value, key: &str| -> Box<str> {
             value.pointer(&format!("/metadata/{key}")).and_then(Value::as_str).unwrap_or_default().into()
         };
-        let expectation = match self.executor.api.get(place(&unknown.object)).await {
-            Ok(value) if text(&value, "uid") == unknown.uid => Expectation::AtLeast {
-                uid: unknown.uid.clone(),
-                resource_version: text(&value, "resourceVersion"),
-            },
+        let read = self.executor.api.get(place(&unknown.object)).await;
+        let expectation = match (read, &unknown.uid) {
+            (Ok(value), None) => Expectation::Shown { resource_version: text(&value, "resourceVersion") },
+            // It was not created. Should the request still be on its way, the name keeps it from counting twice.
+            (Err(ApiError::NotFound(_)), None) => return Ok(()),
+            (Ok(value), Some(uid)) if text(&value, "uid") == *uid => {
+                Expectation::AtLeast { uid: uid.clone(), resource_version: text(&value, "resourceVersion") }
+            }
             // Also when its successor is there: the view may not even know that it went.
-            Ok(_) | Err(ApiError::NotFound(_)) => Expectation::Gone { uid: unknown.uid.clone() },
-            Err(error) => {
+            (Ok(_) | Err(ApiError::NotFound(_)), Some(uid)) => Expectation::Gone { uid: uid.clone() },
+            (Err(error), _) => {
                 // Still unknown: nothing is disrupted before it can be read.
                 self.expectations.lost_answer(unknown);
-                return Err(halt(error));
+                return Err(error.into());
             }
         };
         let object = unknown.object;
@@ -274,30 +291,42 @@ impl Lane<'_> {
     /// no further batch starts: the next pass plans again.
     pub async fn perform(&mut self, batches: &[Batch]) -> Result<(), Halt> {
         for batch in batches {
-            let attempts = batch.actions.iter().map(|action| self.executor.attempt(action, self.epoch));
-            let attempts: Vec<_> = attempts.collect();
-            let mut under_way = futures::stream::iter(attempts).buffer_unordered(MAX_PARALLEL_WRITES);
-            let mut halted = None;
-            while let Some((action, answer)) = under_way.next().await {
-                let ended = match answer {
-                    Some(answer) => self.note(action, answer),
-                    None => Err(Halt::Closed),
-                };
-                halted = halted.or(ended.err());
-            }
-            if let Some(halt) = halted {
+            if let Some(halt) = self.perform_batch(&batch.actions).await.halt {
                 return Err(halt);
             }
         }
         Ok(())
     }
 
+    /// Carries out one batch to its end and says what was answered.
+    pub async fn perform_batch<'a>(&mut self, actions: impl IntoIterator<Item = &'a Action>) -> Performed {
+        let numbered = actions.into_iter().enumerate();
+        let attempts: Vec<_> = numbered.map(|attempt| self.executor.attempt(attempt, self.epoch)).collect();
+        let mut answers = vec![None; attempts.len()];
+        let mut halt = None;
+        let mut under_way = futures::stream::iter(attempts).buffer_unordered(MAX_PARALLEL_WRITES);
+        while let Some((number, action, answer)) = under_way.next().await {
+            let ended = match &answer {
+                Some(answer) => self.note(action, answer),
+                None => Err(Halt::Closed),
+            };
+            halt = halt.or(ended.err());
+            if let Some(slot) = answers.get_mut(number) {
+                *slot = answer.map(|answer| answer.map(|_| ()));
+            }
+        }
+        Performed { answers, halt }
+    }
+
     /// Notes what an answer means for later plans.
-    fn note(&mut self, action: &Action, answer: Result<Value, ApiError>) -> Result<(), Halt> {
+    fn note(&mut self, action: &Action, answer: &Result<Value, ApiError>) -> Result<(), Halt> {
+        if matches!(action.verb, Verb::Create { .. }) {
+            return self.note_creation(action, answer);
+        }
         let now = Instant::now();
         let uid = || action.precondition.uid.clone();
         let object = || action.object.clone();
-        self.count(action, &answer);
+        self.count(action, answer);
         match answer {
             Ok(_) if action.is_deletion() => {
                 self.expectations.expect(object(), Expectation::Leaving { uid: uid() }, now);
@@ -325,10 +354,33 @@ impl Lane<'_> {
                 None => Err(Halt::NotSeenYet { until: now + AFTER_CONFLICT }),
             },
             Err(error @ ApiError::Unanswered(_)) if action.disrupts() => {
-                self.expectations.lost_answer(Unknown { object: object(), uid: uid() });
-                Err(Halt::Failed(error))
+                self.expectations.lost_answer(Unknown { object: object(), uid: Some(uid()) });
+                Err(Halt::Failed(error.clone()))
             }
-            Err(error) => Err(halt(error)),
+            Err(error) => Err(error.clone().into()),
+        }
+    }
+
+    /// Notes what the answer to a creation means for later plans. Whoever has the name, waiting for a change of the view
+    /// would not help: it may show that object already.
+    fn note_creation(&mut self, action: &Action, answer: &Result<Value, ApiError>) -> Result<(), Halt> {
+        self.count(action, answer);
+        let object = || action.object.clone();
+        match answer {
+            Ok(written) => {
+                let version = written.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+                if let Some(version) = version {
+                    let expectation = Expectation::Shown { resource_version: version.into() };
+                    self.expectations.expect(object(), expectation, Instant::now());
+                }
+                Ok(())
+            }
+            Err(error) => {
+                if matches!(error, ApiError::Unanswered(_)) {
+                    self.expectations.lost_answer(Unknown { object: object(), uid: None });
+                }
+                Err(error.clone().into())
+            }
         }
     }
 
@@ -345,6 +397,7 @@ impl Lane<'_> {
         let outcome = match answer {
             Ok(_) => "done",
             Err(ApiError::Conflict(_) | ApiError::NotFound(_)) => "precondition_failed",
+            Err(ApiError::AlreadyExists(_)) => "already_exists",
             Err(ApiError::Throttled { .. }) => "throttled",
             Err(ApiError::Unanswered(_)) => "unanswered",
             Err(_) => "refused",
@@ -362,10 +415,12 @@ impl Lane<'_> {
     }
 }
 
-fn halt(error: ApiError) -> Halt {
-    match error {
-        ApiError::Throttled { retry_after } => Halt::Throttled { retry_after },
-        error => Halt::Failed(error),
+impl From<ApiError> for Halt {
+    fn from(error: ApiError) -> Self {
+        match error {
+            ApiError::Throttled { retry_after } => Self::Throttled { retry_after },
+            error => Self::Failed(error),
+        }
     }
 }
 

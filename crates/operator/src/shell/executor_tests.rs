@@ -23,6 +23,8 @@ use crate::shell::metrics::Metrics;
 #[derive(Clone, Copy, Debug)]
 enum Answer {
     Status(u16),
+    /// A refusal with this reason.
+    Refusal(u16, &'static str),
     Throttle {
         seconds: u32,
     },
@@ -63,6 +65,11 @@ impl Server {
                     Answer::Throttle { seconds } => {
                         let answer = Response::builder().status(429).header("retry-after", seconds);
                         Ok(answer.body(Body::from(Vec::new()))?)
+                    }
+                    Answer::Refusal(code, reason) => {
+                        let status = json!({ "kind": "Status", "reason": reason, "message": "no" });
+                        let body = Body::from(status.to_string().into_bytes());
+                        Ok(Response::builder().status(code).body(body)?)
                     }
                     Answer::Object(uid) => Ok(Response::new(object(uid))),
                     Answer::Status(code) => Ok(Response::builder().status(code).body(object("uid-a-0"))?),
@@ -347,3 +354,6 @@ async fn a_lane_is_for_one_at_a_time_and_lanes_do_not_wait_for_each_other() {
 
 #[path = "apply_tests.rs"]
 mod apply_tests;
+
+#[path = "creation_tests.rs"]
+mod creation_tests;

@@ -41,30 +41,43 @@ pub enum Expectation {
         /// Its version then.
         resource_version: Box<str>,
     },
+    /// The object is there at this version or a later one, or all that happened up to this version has been seen: it
+    /// may have gone again at once.
+    Shown {
+        /// The version at which it was created or read.
+        resource_version: Box<str>,
+    },
 }
 
 impl Expectation {
-    /// The UID of the object that it is about.
-    fn uid(&self) -> &str {
+    /// The UID of the object that it is about; `None` where any object of the name will do.
+    fn uid(&self) -> Option<&str> {
         match self {
             Self::Leaving { uid }
             | Self::Gone { uid }
             | Self::AtLeast { uid, .. }
-            | Self::Changed { uid, .. } => uid,
+            | Self::Changed { uid, .. } => Some(uid),
+            Self::Shown { .. } => None,
         }
     }
 
-    /// Whether the view shows it.
-    pub fn is_met(&self, seen: Option<&Seen>) -> bool {
-        let Some(seen) = seen else { return true };
+    /// Whether the view shows it: the object as it was seen, and up to which version its kind has been followed.
+    pub fn is_met(&self, seen: Option<&Seen>, reached: Option<u64>) -> bool {
+        let is = |uid: &str| seen.is_some_and(|seen| *seen.uid == *uid);
+        let terminating = || seen.is_some_and(|seen| seen.terminating);
+        let older_than = |version: &str| seen.is_some_and(|seen| is_older(&seen.resource_version, version));
         match self {
-            Self::Leaving { uid } => seen.uid != *uid || seen.terminating,
-            Self::Gone { uid } => seen.uid != *uid,
-            Self::AtLeast { uid, resource_version } => {
-                seen.uid != *uid || !is_older(&seen.resource_version, resource_version)
-            }
+            Self::Leaving { uid } => !is(uid) || terminating(),
+            Self::Gone { uid } => !is(uid),
+            Self::AtLeast { uid, resource_version } => !is(uid) || !older_than(resource_version),
             Self::Changed { uid, resource_version } => {
-                seen.uid != *uid || seen.resource_version != *resource_version
+                !is(uid) || seen.is_some_and(|seen| seen.resource_version != *resource_version)
+            }
+            Self::Shown { resource_version } => {
+                let shown = seen.is_some() && !older_than(resource_version);
+                // What cannot be compared cannot be waited for.
+                let followed = |version| reached.is_some_and(|reached| reached >= version);
+                shown || resource_version.parse().map_or(true, followed)
             }
         }
     }
@@ -82,8 +95,9 @@ pub struct Expectations {
 pub struct Unknown {
     /// The object.
     pub object: Object,
-    /// Its UID when it was last known: a successor of the same name is another object.
-    pub uid: Box<str>,
+    /// Its UID when it was last known: a successor of the same name is another object. `None` for one that was to be
+    /// created.
+    pub uid: Option<Box<str>>,
 }
 
 impl Expectations {
@@ -92,22 +106,23 @@ impl Expectations {
         self.awaited.push((object, expectation, now + SEEN_WITHIN));
     }
 
-    /// Remembers a disruption whose answer was lost, or whose object could not be read since.
+    /// Remembers a disruption or a creation whose answer was lost, or whose object could not be read since.
     pub fn lost_answer(&mut self, unknown: Unknown) {
         self.unknown.push(unknown);
     }
 
     /// Drops what has been seen; what has been waited for too long becomes something to read.
-    pub fn look(&mut self, seen: impl Fn(&Object) -> Option<Seen>, now: Instant) {
+    pub fn look(&mut self, view: impl Fn(&Object) -> (Option<Seen>, Option<u64>), now: Instant) {
         let (mut awaited, mut overdue) = (Vec::new(), Vec::new());
         for (object, expectation, until) in self.awaited.drain(..) {
-            if expectation.is_met(seen(&object).as_ref()) {
+            let (seen, reached) = view(&object);
+            if expectation.is_met(seen.as_ref(), reached) {
                 continue;
             }
             if until > now {
                 awaited.push((object, expectation, until));
             } else {
-                overdue.push(Unknown { uid: expectation.uid().into(), object });
+                overdue.push(Unknown { uid: expectation.uid().map(Into::into), object });
             }
         }
         self.awaited = awaited;

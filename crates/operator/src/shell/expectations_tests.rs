@@ -15,7 +15,7 @@ fn pod(name: &str) -> Object {
 }
 
 fn unknown(name: &str) -> Unknown {
-    Unknown { object: pod(name), uid: "u1".into() }
+    Unknown { object: pod(name), uid: Some("u1".into()) }
 }
 
 #[test]
@@ -41,7 +41,26 @@ fn each_expectation_is_met_by_exactly_what_it_waits_for() {
         (changed("5"), None, true),
     ];
     for (expectation, seen, met) in table {
-        assert_eq!(expectation.is_met(seen.as_ref()), met, "{expectation:?} with {seen:?}");
+        assert_eq!(expectation.is_met(seen.as_ref(), None), met, "{expectation:?} with {seen:?}");
+    }
+}
+
+#[test]
+fn a_creation_is_seen_when_the_object_is_or_when_the_view_has_gone_past_it() {
+    let at = |version: &str| Expectation::Shown { resource_version: version.into() };
+    let table = [
+        (at("10"), None, None, false),
+        (at("10"), None, Some(9), false),
+        (at("10"), None, Some(10), true),
+        (at("10"), Some(seen("u1", "10", false)), None, true),
+        (at("10"), Some(seen("u2", "12", true)), None, true),
+        (at("10"), Some(seen("u0", "4", true)), Some(9), false),
+        (at("10"), Some(seen("u0", "4", true)), Some(11), true),
+        (at("odd"), None, None, true),
+    ];
+    for (expectation, seen, reached, met) in table {
+        let words = format!("{expectation:?} with {seen:?} at {reached:?}");
+        assert_eq!(expectation.is_met(seen.as_ref(), reached), met, "{words}");
     }
 }
 
@@ -50,7 +69,7 @@ fn what_is_awaited_for_too_long_is_read_instead() {
     let start = Instant::now();
     let mut expectations = Expectations::default();
     expectations.expect(pod("a-0"), Expectation::Leaving { uid: "u1".into() }, start);
-    let unchanged = |_: &Object| Some(seen("u1", "5", false));
+    let unchanged = |_: &Object| (Some(seen("u1", "5", false)), None);
 
     expectations.look(unchanged, start);
     assert_eq!(expectations.awaited_until(), Some(start + SEEN_WITHIN));

@@ -2,7 +2,7 @@
 //!
 //! Our own series have the prefix `sts_plus_`. The four series of a group keep the names that existing
 //! dashboards and alerts of rollout-operator use, with a `namespace` label added. No label holds the name of
-//! a pod or a set, so the number of series grows with groups and PhasedRollouts and not with pods.
+//! a pod, so the number of series grows with groups, PhasedRollouts and, where we control them, sets and not with pods.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -17,6 +17,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::phased_metrics::PhasedMetrics;
+use super::statefulset_metrics::StatefulSetMetrics;
+
 /// Upper bounds in seconds: from one API call on loopback to a pass that waits for a throttled server.
 const DURATION_BUCKETS: [f64; 14] =
     [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0];
@@ -45,6 +47,8 @@ pub struct Metrics {
     pub sets: Family<StateLabels, Gauge>,
     /// What is shown of PhasedRollouts.
     pub phased: PhasedMetrics,
+    /// What is shown of the sets that we control.
+    pub statefulset: StatefulSetMetrics,
     group_reconciles: Family<GroupLabels, Counter>,
     group_failures: Family<GroupLabels, Counter>,
     group_duration: Family<GroupLabels, Histogram, fn() -> Histogram>,
@@ -116,9 +120,11 @@ impl Metrics {
     pub fn new() -> Self {
         let mut registry = Registry::default();
         let phased = PhasedMetrics::register(registry.sub_registry_with_prefix("sts_plus"));
+        let statefulset = StatefulSetMetrics::register(registry.sub_registry_with_prefix("sts_plus"));
         let mut metrics = Self {
             registry: Arc::default(),
             phased,
+            statefulset,
             requests: Family::default(),
             undecodable: Family::default(),
             cached: Family::default(),

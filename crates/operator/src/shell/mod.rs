@@ -12,3 +12,4 @@ pub mod metrics;
 pub mod phased_metrics;
 pub mod queue;
 pub mod serve;
+pub mod statefulset_metrics;

@@ -44,12 +44,23 @@ struct State<K> {
 struct Entry {
     queued: bool,
     running: bool,
-    /// Something happened while it was running.
-    again: bool,
+    /// What happened while it was running.
+    again: Option<Again>,
     failures: u32,
+    /// The last pass failed: that is why it is not run for a while.
+    failed: bool,
     timer: Option<(Instant, u64)>,
     /// Until then it is not run, whatever happens.
     not_before: Option<Instant>,
+}
+
+/// Why a pass is followed by another one. Ordered: the stronger reason is the greater one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Again {
+    /// Something has changed.
+    Touched,
+    /// It shall be so however the pass ends.
+    Urged,
 }
 
 impl<K> Default for Queue<K> {
@@ -73,6 +84,23 @@ impl<K: Clone + Eq + Hash + Debug> Queue<K> {
     /// Asks for a pass over the key: now, or right after the one under way, but not before a back-off is over.
     pub fn add(&self, key: K) {
         let mut state = self.state();
+        state.enqueue(key, Instant::now());
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Asks for a pass over the key without waiting for the end of a back-off after failures: what failed is no more what
+    /// was asked for. Whoever was asked by the server to come back later still waits.
+    pub fn urge(&self, key: K) {
+        let mut state = self.state();
+        let entry = state.keys.entry(key.clone()).or_default();
+        if entry.running {
+            entry.again = Some(Again::Urged);
+        }
+        if entry.failed {
+            entry.failures = 0;
+            entry.not_before = None;
+        }
         state.enqueue(key, Instant::now());
         drop(state);
         self.wake.notify_one();
@@ -133,7 +161,7 @@ impl<K: Clone + Eq + Hash + Debug> State<K> {
     fn enqueue(&mut self, key: K, now: Instant) {
         let entry = self.keys.entry(key.clone()).or_default();
         if entry.running {
-            entry.again = true;
+            entry.again = entry.again.max(Some(Again::Touched));
         } else if entry.not_before.is_some_and(|until| until > now) || entry.queued {
             // Its timer, or its place in the queue, will bring it.
         } else {
@@ -173,8 +201,11 @@ impl<K: Clone + Eq + Hash + Debug> State<K> {
         let Some(entry) = self.keys.get_mut(key) else { return };
         entry.running = false;
         entry.not_before = None;
-        let again = std::mem::take(&mut entry.again);
+        let again = entry.again.take();
+        let urged = again == Some(Again::Urged);
+        entry.failed = outcome == Outcome::Failed;
         entry.failures = match outcome {
+            Outcome::Failed if urged => 0,
             Outcome::Failed => entry.failures.saturating_add(1),
             Outcome::ComeBack(_) => entry.failures,
             Outcome::Settled | Outcome::WakeAt(_) => 0,
@@ -185,7 +216,7 @@ impl<K: Clone + Eq + Hash + Debug> State<K> {
             Outcome::Failed => Some(now + backoff::delay(entry.failures)),
             Outcome::ComeBack(after) => Some(now + after),
         };
-        if matches!(outcome, Outcome::Failed | Outcome::ComeBack(_)) {
+        if matches!(outcome, Outcome::ComeBack(_)) || (outcome == Outcome::Failed && !urged) {
             entry.not_before = wake_at;
         }
         if let Some(at) = wake_at {
@@ -193,7 +224,7 @@ impl<K: Clone + Eq + Hash + Debug> State<K> {
             entry.timer = Some((at, self.serial));
             self.timers.insert((at, self.serial), key.clone());
         }
-        if again {
+        if again.is_some() {
             self.enqueue(key.clone(), now);
         } else if wake_at.is_none() {
             self.keys.remove(key);

@@ -122,3 +122,49 @@ async fn closing_ends_every_worker() {
         assert_eq!(tokio::time::timeout(LONG, worker).await.expect("ends").expect("no panic"), None);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_urged_key_does_not_wait_for_the_end_of_its_back_off_and_starts_over() {
+    let queue = Queue::default();
+    queue.add("a");
+    for _ in 0..12 {
+        assert_eq!(next(&queue).await, Some("a"));
+        queue.done(&"a", Outcome::Failed);
+    }
+    let urged_at = Instant::now();
+    queue.urge("a");
+    assert_eq!(next(&queue).await, Some("a"));
+    assert_eq!(urged_at.elapsed(), Duration::ZERO);
+    queue.done(&"a", Outcome::Failed);
+    assert_eq!(next(&queue).await, Some("a"));
+    assert!(urged_at.elapsed() < Duration::from_secs(1), "the failures before do not count any more");
+    queue.done(&"a", Outcome::Settled);
+    assert_eq!(next(&queue).await, None, "its old timer is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_urged_while_it_runs_runs_again_at_once_though_it_fails() {
+    let queue = Queue::default();
+    queue.add("a");
+    assert_eq!(next(&queue).await, Some("a"));
+    queue.urge("a");
+    let failed_at = Instant::now();
+    queue.done(&"a", Outcome::Failed);
+    assert_eq!(next(&queue).await, Some("a"));
+    assert_eq!(failed_at.elapsed(), Duration::ZERO);
+    queue.done(&"a", Outcome::Failed);
+    assert_eq!(next(&queue).await, Some("a"));
+    assert!(failed_at.elapsed() > Duration::ZERO, "once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_urged_key_still_comes_back_when_the_server_said() {
+    let queue = Queue::default();
+    queue.add("a");
+    assert_eq!(next(&queue).await, Some("a"));
+    let asked_at = Instant::now();
+    queue.done(&"a", Outcome::ComeBack(Duration::from_secs(7)));
+    queue.urge("a");
+    assert_eq!(next(&queue).await, Some("a"));
+    assert_eq!(asked_at.elapsed(), Duration::from_secs(7));
+}

@@ -235,3 +235,6 @@ pub fn plan(world: &World, now: Timestamp) -> Result<Plan, Blocked> {
         notes: draft.notes,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -201,14 +201,32 @@ impl<'w> Draft<'w> {
 
     /// The revision that a pod of this ordinal is built from.
     pub(super) fn revision_for(&self, ordinal: u32) -> &Revision<'w> {
+        self.revision_after(ordinal, None)
+    }
+
+    /// The same after a pod is gone.
+    fn revision_after(&self, ordinal: u32, gone: Option<&PodRow>) -> &Revision<'w> {
         let World { set, design, .. } = self.world;
+        if self.history.current == self.history.update {
+            return &self.history.update;
+        }
         let kept = match (&design.rolling, &set.strategy) {
             (Some(rolling), _) => rolling.partition,
-            (None, Strategy::RollingUpdate { .. }) => design.counts.current,
+            // A deletion of ours shows in the pods before it shows in the status: what was deleted to be updated must not
+            // come back as it was.
+            (None, Strategy::RollingUpdate { .. }) => design.counts.current.min(self.current_pods(gone)),
             (None, Strategy::OnDelete | Strategy::Other(_)) => 0,
         };
         let current = ordinal < set.first_ordinal.saturating_add(kept);
         if current { &self.history.current } else { &self.history.update }
+    }
+
+    /// How many pods are of the current revision and stay.
+    fn current_pods(&self, gone: Option<&PodRow>) -> u32 {
+        let current = &*self.history.current.name;
+        let leaves = |pod: &PodRow| pod.terminating || gone.is_some_and(|gone| gone.uid == pod.uid);
+        let stays = |pod: &&Arc<PodRow>| !leaves(pod) && pod.revision.as_deref() == Some(current);
+        u32::try_from(self.slots.pods().filter(stays).count()).unwrap_or(u32::MAX)
     }
 
     /// Where the user has asked for it, a pod that will not become Ready by itself goes if its successor would be of another
@@ -218,13 +236,13 @@ impl<'w> Draft<'w> {
         let asked =
             design.annotations.get(sts_plus_api::keys::REPLACE_BROKEN_PODS).is_some_and(|v| **v == *"true");
         let rolls = matches!(set.strategy, Strategy::RollingUpdate { .. });
-        let superseded = pod.revision.as_deref() != Some(&*self.revision_for(ordinal).name);
-        let defect = pod.defect().filter(|_| asked && rolls && superseded && !pod.terminating)?;
-        let message = format!(
-            "Pod {} {defect} and is replaced: its revision is superseded by {}",
-            pod.name,
-            self.revision_for(ordinal).name
-        );
+        let defect = pod.defect().filter(|_| asked && rolls && !pod.terminating)?;
+        let successor = &self.revision_after(ordinal, Some(pod)).name;
+        if pod.revision.as_deref() == Some(&**successor) {
+            return None;
+        }
+        let message =
+            format!("Pod {} {defect} and is replaced: its revision is superseded by {successor}", pod.name);
         self.notes.push(Note { severity: Severity::Normal, reason: "BrokenPodReplaced", message });
         Some(identity::delete(pod))
     }

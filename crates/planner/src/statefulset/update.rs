@@ -1,5 +1,6 @@
 //! The rolling update: outdated pods go, from the highest ordinal down, as many at once as may be unavailable.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::scale::Draft;
@@ -20,6 +21,10 @@ impl Draft<'_> {
             tasks =
                 if self.world.features.max_unavailable { self.roll_by_budget() } else { self.roll_next() };
         }
+        // A pod that is repaired or deleted already changes by that: the next pass looks at it again.
+        let written: BTreeSet<_> =
+            self.work.iter().flat_map(|step| &step.tasks).map(|task| &task.action.object).collect();
+        tasks.retain(|task| !written.contains(&task.action.object));
         self.step(tasks);
     }
 

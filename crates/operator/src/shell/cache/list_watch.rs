@@ -176,6 +176,7 @@ impl Source {
         for touched in self.cache.store.sweep(self.resource, self.namespace.as_deref(), listed) {
             (self.listener)(touched);
         }
+        self.cache.store.reach(self.resource, self.namespace.as_deref(), &version);
         self.version = Some(version);
         self.completed = round;
         let label = ResourceLabel { resource: self.resource.plural() };
@@ -194,6 +195,7 @@ impl Source {
         let mut silent = true;
         while let Some(line) = lines.next(IDLE_LIMIT).await? {
             if let Taken::Bookmark { version, .. } = self.take(&line)? {
+                self.cache.store.reach(self.resource, self.namespace.as_deref(), &version);
                 self.version = Some(version);
             }
             self.failures = 0;
@@ -235,6 +237,10 @@ impl Source {
         if self.version.is_some() {
             // Without a version the place in the stream is lost, and the next list finds it again.
             self.version = applied.version.map(Into::into);
+            // Events come in the order of their versions, except during a list.
+            if let Some(version) = &self.version {
+                self.cache.store.reach(self.resource, self.namespace.as_deref(), version);
+            }
             self.count();
         }
         applied.name

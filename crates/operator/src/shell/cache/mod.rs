@@ -4,8 +4,11 @@
 //! or, where the server does not offer that, paged. [`Cache::resync`] makes all sources list again, which is what
 //! rule C asks for after gaining the lease.
 
+mod claims;
+mod control;
 mod intern;
 mod list_watch;
+mod revisions;
 mod rollouts;
 mod store;
 mod wire;
@@ -62,7 +65,10 @@ impl Cache {
     ) -> Self {
         let (wanted, _) = watch::channel(1);
         let (progress, _) = watch::channel(Progress::default());
-        let cache = Self { store: Arc::default(), wanted, progress };
+        // Revisions are of use to nobody but whoever controls sets.
+        let controls = resources.contains(&Resource::Revisions);
+        let store = if controls { Store::controlling() } else { Store::default() };
+        let cache = Self { store: Arc::new(store), wanted, progress };
         let namespaces: Vec<Option<String>> = match scope {
             Scope::Cluster => vec![None],
             Scope::Namespaces(names) => names.iter().cloned().map(Some).collect(),

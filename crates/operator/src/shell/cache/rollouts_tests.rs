@@ -28,7 +28,7 @@ fn names(touched: &[Touched]) -> Vec<String> {
         .iter()
         .map(|touched| match touched {
             Touched::Rollout { name, .. } => name.to_string(),
-            Touched::Set { .. } => panic!("a rollout touches rollouts only"),
+            _ => panic!("a rollout touches rollouts only"),
         })
         .collect();
     names.sort();

@@ -9,10 +9,14 @@ use sts_plus_planner::plan::{Kind, Object};
 use sts_plus_planner::pod::PodRow;
 use sts_plus_planner::rollout_group::Overlap;
 use sts_plus_planner::set::SetRow;
+use sts_plus_planner::statefulset::world::Design;
 
+use super::claims::Claims;
+use super::control;
 use super::intern::Interner;
+use super::revisions::Revisions;
 use super::rollouts::Rollouts;
-use super::wire::{self, Undecodable};
+use super::wire::{self, Extent, ReadSet, Undecodable};
 use crate::shell::api::Resource;
 
 /// Something that a controller may have to look at.
@@ -26,6 +30,21 @@ pub enum Touched {
         set: Arc<str>,
         /// The group that the set is, or was, in.
         group: Option<Arc<str>>,
+    },
+    /// A set whose spec is another one than before: what failed so far may succeed now.
+    Respecified {
+        /// The set's namespace.
+        namespace: Arc<str>,
+        /// The set's name.
+        set: Arc<str>,
+    },
+    /// A set around which something has changed that only its own controller looks at: a claim, a revision, or a pod
+    /// that nothing controls.
+    Surroundings {
+        /// The set's namespace.
+        namespace: Arc<str>,
+        /// The set's name.
+        set: Arc<str>,
     },
     /// A PhasedRollout: itself, its set, or another one with the same target has changed.
     Rollout {
@@ -44,6 +63,14 @@ impl Touched {
             group: row.group.clone(),
         }
     }
+
+    fn respecified(row: &SetRow) -> Self {
+        Self::Respecified { namespace: Arc::clone(&row.namespace), set: Arc::clone(&row.name) }
+    }
+
+    pub(super) fn surroundings(row: &SetRow) -> Self {
+        Self::Surroundings { namespace: Arc::clone(&row.namespace), set: Arc::clone(&row.name) }
+    }
 }
 
 /// An object's namespace and name.
@@ -53,14 +80,24 @@ pub(super) type Name = (Arc<str>, Arc<str>);
 type Groups = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
 
 #[derive(Debug, Default)]
-struct Rows {
-    interner: Interner,
-    sets: HashMap<Name, Arc<SetRow>>,
+pub(super) struct Rows {
+    extent: Extent,
+    pub(super) interner: Interner,
+    pub(super) sets: HashMap<Name, Arc<SetRow>>,
+    /// Of the sets that could be read, while sets are controlled.
+    pub(super) designs: HashMap<Name, Arc<Design>>,
     set_names: HashMap<Arc<str>, Name>,
     groups: HashMap<Arc<str>, Groups>,
-    pods: HashMap<Name, Arc<PodRow>>,
-    pods_of: HashMap<Arc<str>, Vec<Arc<PodRow>>>,
+    /// All of them, those that nothing controls included.
+    pub(super) pods: HashMap<Name, Arc<PodRow>>,
+    pub(super) pods_of: HashMap<Arc<str>, Vec<Arc<PodRow>>>,
+    /// The pods that nothing controls, by namespace and name.
+    pub(super) ownerless: HashMap<Arc<str>, BTreeMap<Arc<str>, Arc<PodRow>>>,
+    pub(super) claims: Claims,
+    pub(super) revisions: Revisions,
     rollouts: Rollouts,
+    /// How far each resource has been followed, by namespace; all of them are called by an empty name.
+    reached: HashMap<Resource, BTreeMap<Box<str>, u64>>,
 }
 
 /// All rows of the process.
@@ -71,7 +108,7 @@ pub struct Store {
 
 /// What an event did.
 #[derive(Debug, Default)]
-pub(in crate::shell) struct Applied {
+pub(crate) struct Applied {
     pub(super) name: Option<Name>,
     /// The version of the object, where it could be read.
     pub(super) version: Option<Box<str>>,
@@ -80,7 +117,11 @@ pub(in crate::shell) struct Applied {
 }
 
 impl Store {
-    fn rows(&self) -> MutexGuard<'_, Rows> {
+    pub(super) fn with(extent: Extent) -> Self {
+        Self { rows: Mutex::new(Rows { extent, ..Rows::default() }) }
+    }
+
+    pub(super) fn rows(&self) -> MutexGuard<'_, Rows> {
         // Rows are replaced whole, so a panic elsewhere cannot have left one half written.
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -180,7 +221,37 @@ impl Store {
                 resource_version: rollout.resource_version.clone(),
                 terminating: rollout.deleting,
             }),
-            Kind::Claim | Kind::Revision => None,
+            Kind::Claim => rows.claims.get(&object.namespace, &object.name).map(|claim| Seen {
+                uid: claim.uid.clone(),
+                resource_version: claim.resource_version.clone(),
+                terminating: claim.terminating,
+            }),
+            Kind::Revision => rows.revisions.get(&name).map(|revision| Seen {
+                uid: revision.row.uid.clone(),
+                resource_version: revision.row.resource_version.clone(),
+                terminating: revision.terminating,
+            }),
+        }
+    }
+
+    /// Up to which version all that happened to objects of this kind in this namespace has been taken in.
+    pub fn reached(&self, object: &Object) -> Option<u64> {
+        let rows = self.rows();
+        let scopes = rows.reached.get(&Resource::from(object.kind))?;
+        scopes.get(&*object.namespace).or_else(|| scopes.get("")).copied()
+    }
+
+    /// Notes how far a resource has been followed.
+    pub(in crate::shell) fn reach(&self, resource: Resource, scope: Option<&str>, version: &str) {
+        // A version that is not a number cannot be waited for, and nobody does.
+        let Ok(version) = version.parse() else { return };
+        let mut rows = self.rows();
+        let scopes = rows.reached.entry(resource).or_default();
+        match scopes.get_mut(scope.unwrap_or_default()) {
+            Some(reached) => *reached = version,
+            None => {
+                scopes.insert(scope.unwrap_or_default().into(), version);
+            }
         }
     }
 
@@ -189,16 +260,20 @@ impl Store {
         match resource {
             Resource::StatefulSets => self.rows().sets.len(),
             Resource::PhasedRollouts => self.rows().rollouts.len(),
+            Resource::Claims => self.rows().claims.len(),
+            Resource::Revisions => self.rows().revisions.len(),
             _ => self.rows().pods.len(),
         }
     }
 
     /// Takes in an object that exists.
-    pub(in crate::shell) fn upsert(&self, resource: Resource, json: &str) -> Applied {
+    pub(crate) fn upsert(&self, resource: Resource, json: &str) -> Applied {
         let mut rows = self.rows();
         let mut applied = match resource {
             Resource::StatefulSets => rows.upsert_set(json),
             Resource::PhasedRollouts => rows.upsert_rollout(json),
+            Resource::Claims => rows.upsert_claim(json),
+            Resource::Revisions => rows.upsert_revision(json),
             _ => rows.upsert_pod(json),
         };
         rows.spread(&mut applied.touched);
@@ -206,12 +281,17 @@ impl Store {
     }
 
     /// Takes in an object that is gone.
-    pub(in crate::shell) fn remove(&self, resource: Resource, json: &str) -> Applied {
+    pub(crate) fn remove(&self, resource: Resource, json: &str) -> Applied {
         let mut rows = self.rows();
+        let interner = &mut rows.interner;
+        // Only the name and the version are wanted.
+        let extent = Extent::Steering;
         let (name, version) = match resource {
-            Resource::StatefulSets => named(wire::set(json, &mut rows.interner)),
-            Resource::PhasedRollouts => named(wire::rollout(json, &mut rows.interner)),
-            _ => named(wire::pod(json, &mut rows.interner)),
+            Resource::StatefulSets => named(wire::set(json, extent, interner)),
+            Resource::PhasedRollouts => named(wire::rollout(json, interner)),
+            Resource::Claims => named(wire::claim(json, interner)),
+            Resource::Revisions => named(wire::revision(json, interner)),
+            _ => named(wire::pod(json, extent, interner)),
         };
         let mut touched = rows.remove(resource, &name);
         rows.spread(&mut touched);
@@ -232,6 +312,8 @@ impl Store {
             Resource::PhasedRollouts => {
                 rows.rollouts.names().filter(|name| in_scope(name)).cloned().collect()
             }
+            Resource::Claims => rows.claims.names().filter(in_scope).collect(),
+            Resource::Revisions => rows.revisions.names().filter(|name| in_scope(name)).cloned().collect(),
             _ => rows.pods.keys().filter(|name| in_scope(name)).cloned().collect(),
         };
         let mut touched = gone.iter().flat_map(|name| rows.remove(resource, name)).collect();
@@ -265,13 +347,15 @@ pub fn is_older(version: &str, than: &str) -> bool {
 
 impl Rows {
     fn upsert_set(&mut self, json: &str) -> Applied {
-        let (name, row, undecodable) = match wire::set(json, &mut self.interner) {
+        let (name, read, undecodable) = match wire::set(json, self.extent, &mut self.interner) {
             Ok(decoded) => ((decoded.namespace, decoded.name), decoded.row, None),
             Err(undecodable) => {
                 let name = (Arc::clone(&undecodable.namespace), Arc::clone(&undecodable.name));
-                (name, wire::unreadable_set(json, &mut self.interner), Some(undecodable))
+                let row = wire::unreadable_set(json, &mut self.interner);
+                (name, row.map(|row| ReadSet { row, design: None }), Some(undecodable))
             }
         };
+        let (row, design) = read.map(|read| (read.row, read.design)).unzip();
         let version = row.as_ref().map(|row| row.resource_version.clone());
         let before = self.sets.get(&name);
         let stale = before.zip(row.as_ref()).is_some_and(|(before, row)| {
@@ -280,9 +364,16 @@ impl Rows {
         if stale {
             return Applied { name: Some(name), version, touched: Vec::new(), undecodable };
         }
+        let as_before = before
+            .zip(row.as_ref())
+            .is_some_and(|(b, row)| (&b.uid, b.generation) == (&row.uid, row.generation));
         let mut touched = self.remove(Resource::StatefulSets, &name);
         if let Some(row) = row {
             let row = Arc::new(row);
+            if let Some(design) = design.flatten() {
+                self.designs.insert(name.clone(), design);
+                touched.extend((!as_before).then(|| Touched::respecified(&row)));
+            }
             if let Some(group) = &row.group {
                 let groups = self.groups.entry(Arc::clone(&row.namespace)).or_default();
                 groups.entry(Arc::clone(group)).or_default().insert(Arc::clone(&row.name));
@@ -323,7 +414,7 @@ impl Rows {
     }
 
     fn upsert_pod(&mut self, json: &str) -> Applied {
-        let decoded = match wire::pod(json, &mut self.interner) {
+        let decoded = match wire::pod(json, self.extent, &mut self.interner) {
             Ok(decoded) => decoded,
             Err(undecodable) => {
                 let name = (Arc::clone(&undecodable.namespace), Arc::clone(&undecodable.name));
@@ -332,20 +423,30 @@ impl Rows {
             }
         };
         let name = (decoded.namespace, decoded.name);
-        let before = self.pods.get(&name);
-        let same_pod = |row: &PodRow| before.is_some_and(|before| before.uid == row.uid);
-        let older =
-            before.is_some_and(|before| is_older(&decoded.resource_version, &before.resource_version));
+        let before = self.pods.get(&name).cloned();
+        let same_pod = |row: &PodRow| before.as_ref().is_some_and(|before| before.uid == row.uid);
+        let known = before.as_ref().is_some_and(|before| {
+            decoded.resource_version == before.resource_version
+                || is_older(&decoded.resource_version, &before.resource_version)
+        });
         let version = Some(decoded.resource_version);
-        if older && decoded.row.as_ref().is_none_or(same_pod) {
+        if known && decoded.row.as_ref().is_none_or(same_pod) {
             return Applied { name: Some(name), version, ..Applied::default() };
         }
         let mut touched = self.remove(Resource::Pods, &name);
         if let Some(row) = decoded.row {
             let row = Arc::new(row);
-            let owner = self.owner(&row.owner);
-            touched.extend(owner.filter(|owner| !touched.contains(owner)));
-            self.pods_of.entry(Arc::clone(&row.owner)).or_default().push(Arc::clone(&row));
+            if row.owner.is_empty() {
+                if control::is_news(before.as_deref(), &row) {
+                    touched.extend(self.concerned_by_orphan(&row));
+                }
+                let pods = self.ownerless.entry(Arc::clone(&row.namespace)).or_default();
+                pods.insert(Arc::clone(&name.1), Arc::clone(&row));
+            } else {
+                let owner = self.owner(&row);
+                touched.extend(owner.filter(|owner| !touched.contains(owner)));
+                self.pods_of.entry(Arc::clone(&row.owner)).or_default().push(Arc::clone(&row));
+            }
             self.pods.insert(name.clone(), row);
         }
         Applied { name: Some(name), version, touched, undecodable: None }
@@ -355,6 +456,8 @@ impl Rows {
         match resource {
             Resource::StatefulSets => self.remove_set(name).into_iter().collect(),
             Resource::PhasedRollouts => self.rollouts.remove(name),
+            Resource::Claims => self.remove_claim(name),
+            Resource::Revisions => self.remove_revision(name),
             _ => self.remove_pod(name).into_iter().collect(),
         }
     }
@@ -362,6 +465,7 @@ impl Rows {
     fn remove_set(&mut self, name: &Name) -> Option<Touched> {
         let row = self.sets.remove(name)?;
         self.set_names.remove(&row.uid);
+        self.designs.remove(name);
         if let Some(group) = &row.group {
             self.leave_group(&row, group);
         }
@@ -387,13 +491,23 @@ impl Rows {
             if pods.is_empty() {
                 self.pods_of.remove(&row.owner);
             }
+        } else if let Some(pods) = self.ownerless.get_mut(&row.namespace) {
+            pods.remove(&name.1);
+            if pods.is_empty() {
+                self.ownerless.remove(&row.namespace);
+            }
         }
-        self.owner(&row.owner)
+        self.owner(&row)
     }
 
-    fn owner(&self, uid: &Arc<str>) -> Option<Touched> {
-        let name = self.set_names.get(uid)?;
-        self.sets.get(name).map(|set| Touched::set(set))
+    fn owner(&self, pod: &PodRow) -> Option<Touched> {
+        self.controller(&pod.namespace, &pod.owner).map(|set| Touched::set(set))
+    }
+
+    /// The set of this namespace with this UID.
+    pub(super) fn controller(&self, namespace: &Arc<str>, uid: &Arc<str>) -> Option<&Arc<SetRow>> {
+        let name = self.set_names.get(uid).filter(|name| name.0 == *namespace)?;
+        self.sets.get(name)
     }
 }
 

@@ -41,7 +41,7 @@ impl Trouble {
     pub(super) fn of(verb: &'static str, error: ApiError) -> Self {
         match error {
             ApiError::Forbidden(message) => Self::Forbidden { verb, message },
-            ApiError::Conflict(message) => Self::Raced(message),
+            ApiError::Conflict(message) | ApiError::AlreadyExists(message) => Self::Raced(message),
             // A collection is always there, unless its namespace is not.
             ApiError::NotFound(message) if verb == "create" => Self::NoNamespace(message),
             error => Self::Call { verb, error },

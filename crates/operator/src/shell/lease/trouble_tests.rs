@@ -23,6 +23,7 @@ fn only_a_clear_refusal_is_known_to_have_done_nothing() {
     let throttled = ApiError::Throttled { retry_after: Duration::from_secs(7) };
     let table = [
         (ApiError::Conflict(String::new()), Failure::Unknown),
+        (ApiError::AlreadyExists(String::new()), Failure::Unknown),
         (ApiError::Unanswered(String::new()), Failure::Unknown),
         (ApiError::Gone(String::new()), Failure::Unknown),
         (ApiError::Forbidden(String::new()), Failure::Refused),

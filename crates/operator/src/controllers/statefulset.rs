@@ -1,0 +1,393 @@
+//! The statefulset controller: one key per set, one pass per change.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sts_plus_planner::reason::Severity;
+use sts_plus_planner::set::SetRow;
+use sts_plus_planner::statefulset::world::{Features, Management, Memory, Standing, World};
+use sts_plus_planner::statefulset::{Answer, Ask, Blocked, Gauges, Note, Plan, Purpose, Step, plan, tell};
+
+use super::{monotonic, regarding};
+use crate::shell::api::{Api, ApiError, Place, Resource};
+use crate::shell::cache::{Cache, Touched};
+use crate::shell::events::Recorder;
+use crate::shell::executor::{Domain, Executor, Halt, Lane};
+use crate::shell::metrics::{ControllerLabel, Metrics};
+use crate::shell::queue::{Outcome, Queue};
+use crate::shell::statefulset_metrics::SetLabels;
+
+/// The controller's name in flags and metrics.
+pub const NAME: &str = "statefulset";
+
+/// Where its events come from: upstream's own name, which alerting rules know.
+const COMPONENT: &str = "statefulset-controller";
+
+/// Plans made in one pass: one that asks for the set, and one for each name of a revision that turns out to be taken, of
+/// which the planner itself bears sixteen.
+const MAX_PLANS: usize = 20;
+
+/// A set by namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    namespace: Arc<str>,
+    name: Arc<str>,
+}
+
+/// Controls sets.
+#[derive(Debug)]
+pub struct StatefulSets {
+    queue: Arc<Queue<Key>>,
+    cache: Cache,
+    executor: Arc<Executor>,
+    api: Api,
+    recorder: Recorder,
+    metrics: Metrics,
+    features: Features,
+    known: Mutex<HashMap<Key, Known>>,
+}
+
+/// What is remembered of a set between passes. Losing it costs a status write, nothing else.
+#[derive(Debug)]
+struct Known {
+    uid: Arc<str>,
+    domain: Domain,
+    status_written: Option<Timestamp>,
+    shown: Option<SetLabels>,
+}
+
+/// How the writes of a plan ended.
+#[derive(Debug)]
+enum Carried {
+    /// As far as they go; what went wrong where something did.
+    Out(Option<Halt>),
+    /// The name of the new revision belongs to another one: nothing was written.
+    NameTaken(Box<str>),
+}
+
+/// Puts what was touched into the queue, at once where a back-off has lost its reason.
+pub fn enqueue(queue: &Queue<Key>, touched: &Touched) {
+    let key = |namespace: &Arc<str>, set: &Arc<str>| Key {
+        namespace: Arc::clone(namespace),
+        name: Arc::clone(set),
+    };
+    match touched {
+        Touched::Respecified { namespace, set } => queue.urge(key(namespace, set)),
+        Touched::Set { namespace, set, .. } | Touched::Surroundings { namespace, set } => {
+            queue.add(key(namespace, set));
+        }
+        Touched::Rollout { .. } => {}
+    }
+}
+
+impl StatefulSets {
+    /// A controller that takes its keys from `queue`.
+    pub fn new(
+        queue: Arc<Queue<Key>>,
+        cache: Cache,
+        (executor, api): (Arc<Executor>, Api),
+        recorder: &Recorder,
+        metrics: Metrics,
+        features: Features,
+    ) -> Self {
+        let recorder = recorder.of_component(COMPONENT);
+        Self { queue, cache, executor, api, recorder, metrics, features, known: Mutex::default() }
+    }
+
+    /// Asks for a pass over everything.
+    pub fn enqueue_all(&self) {
+        for (namespace, name) in self.cache.store().controlled() {
+            self.queue.add(Key { namespace, name });
+        }
+    }
+
+    /// Works until the queue is closed.
+    pub async fn work(&self) {
+        let depth = self.metrics.queue_depth.get_or_create(&ControllerLabel { controller: NAME }).clone();
+        while let Some(key) = self.queue.next().await {
+            depth.set(i64::try_from(self.queue.depth()).unwrap_or(i64::MAX));
+            let outcome = self.pass(&key).await;
+            self.queue.done(&key, outcome);
+        }
+    }
+
+    /// One pass over a set: its lane, then plans until one can be carried out.
+    async fn pass(&self, key: &Key) -> Outcome {
+        let Some(set) = self.cache.store().set(&key.namespace, &key.name) else {
+            self.forget(key);
+            return Outcome::Settled;
+        };
+        let domain = Domain::of(&set);
+        let mut memory = Memory { status_written: self.recall(key, &set, &domain), ..Memory::default() };
+        let mut lane = match self.executor.enter(&domain).await {
+            Ok(lane) => lane,
+            Err(halt) => return ended(key, Some(halt), None),
+        };
+        for _ in 0..MAX_PLANS {
+            let world = self.world(key, memory.clone());
+            // A set that has come, gone or moved to another lane meanwhile has its key in the queue again.
+            let Some(world) = world.filter(|world| Domain::of(&world.set) == domain) else {
+                return Outcome::Settled;
+            };
+            let learned = match plan(&world, Timestamp::now()) {
+                Err(blocked) => return self.blocked(&world, &blocked),
+                Ok(Plan { ask: Some(Ask::Standing), .. }) => {
+                    self.standing(&world.set).await.map(|standing| memory.standing = Some(standing))
+                }
+                Ok(plan) => match self.carry_out(key, &mut lane, &world, &plan).await {
+                    Carried::NameTaken(name) => self.read_holder(key, &name, &mut memory).await,
+                    Carried::Out(halt) => {
+                        drop(lane);
+                        self.show(key, &world, plan.gauges);
+                        return ended(key, halt, plan.wake_at);
+                    }
+                },
+            };
+            if let Err(halt) = learned {
+                return ended(key, Some(halt), None);
+            }
+        }
+        tracing::warn!(namespace = %key.namespace, set = %key.name, "no plan could be carried out: trying again later");
+        Outcome::Failed
+    }
+
+    fn world(&self, key: &Key, memory: Memory) -> Option<World> {
+        self.cache.store().world_of_set(&key.namespace, &key.name, memory, self.features)
+    }
+
+    /// Writes what is planned. The status is written whatever became of the work, and what is not needed any more goes
+    /// whatever became of that; only a lost lease and a throttling server end a pass at once.
+    async fn carry_out(&self, key: &Key, lane: &mut Lane<'_>, world: &World, plan: &Plan) -> Carried {
+        let mut halted = None;
+        for step in &plan.work {
+            let performed = lane.perform_batch(step.tasks.iter().map(|task| &task.action)).await;
+            if let Some(name) = taken_name(step, &performed.answers) {
+                return Carried::NameTaken(name);
+            }
+            self.tell(world, step, &performed.answers);
+            halted = worse(halted, performed.halt);
+            if halted.is_some() {
+                break;
+            }
+        }
+        if let Some(status) = plan.status.as_ref().filter(|_| !is_final(halted.as_ref())) {
+            let performed = lane.perform_batch([status]).await;
+            if performed.halt.is_none() {
+                self.status_written(key, &world.set);
+            }
+            halted = worse(halted, performed.halt);
+        }
+        for step in &plan.trim {
+            if is_final(halted.as_ref()) {
+                break;
+            }
+            let performed = lane.perform_batch(step.tasks.iter().map(|task| &task.action)).await;
+            self.tell(world, step, &performed.answers);
+            halted = worse(halted, performed.halt);
+        }
+        for note in &plan.notes {
+            self.announce(&world.set, note);
+        }
+        Carried::Out(halted)
+    }
+
+    /// The set as the server has it right now.
+    async fn standing(&self, set: &SetRow) -> Result<Standing, Halt> {
+        let place = Place::object(Resource::StatefulSets, &set.namespace, &set.name);
+        match self.api.get(place).await {
+            Ok(found) => Ok(standing(&found, &set.uid)),
+            Err(ApiError::NotFound(_)) => Ok(Standing::Gone),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads the revision that has the name which a new one was to be given.
+    async fn read_holder(&self, key: &Key, name: &str, memory: &mut Memory) -> Result<(), Halt> {
+        let read = self.api.read(Place::object(Resource::Revisions, &key.namespace, name)).await;
+        let bytes = match read {
+            Ok(bytes) => bytes,
+            // It has gone again: the name is free.
+            Err(ApiError::NotFound(_)) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        let row = self.cache.store().read_revision(&text).map_err(|error| {
+            Halt::Failed(ApiError::Unanswered(format!("unreadable ControllerRevision {name}: {error}")))
+        })?;
+        memory.taken.insert(name.into(), Arc::new(row));
+        Ok(())
+    }
+
+    /// Tells what became of a step.
+    fn tell(&self, world: &World, step: &Step, answers: &[Option<Result<(), ApiError>>]) {
+        let sent: Vec<_> = step.tasks.iter().zip(answers).filter(|(_, answer)| answer.is_some()).collect();
+        let words: Vec<_> = sent
+            .iter()
+            .map(|(_, answer)| match answer {
+                Some(Err(error)) => error.words(),
+                _ => String::new(),
+            })
+            .collect();
+        let told = sent.iter().zip(&words).map(|((_, answer), words)| match answer {
+            Some(Err(ApiError::AlreadyExists(_))) => Answer::AlreadyExists(words),
+            Some(Err(ApiError::NotFound(_))) => Answer::NotFound(words),
+            Some(Err(ApiError::Conflict(_))) => Answer::Conflict(words),
+            Some(Err(_)) => Answer::Failed(words),
+            Some(Ok(())) | None => Answer::Done,
+        });
+        let told: Vec<_> = told.collect();
+        let step = Step { tasks: sent.iter().map(|(task, _)| (*task).clone()).collect() };
+        for note in tell(world, &step, &told) {
+            self.announce(&world.set, &note);
+        }
+    }
+
+    fn announce(&self, set: &SetRow, note: &Note) {
+        let Note { severity, reason, message } = note;
+        if *severity == Severity::Normal {
+            tracing::debug!(namespace = %set.namespace, set = %set.name, reason, "{message}");
+        } else {
+            tracing::warn!(namespace = %set.namespace, set = %set.name, reason, "{message}");
+        }
+        self.recorder.record(regarding(set), *severity, reason, message);
+    }
+
+    /// Nothing can be planned: what the user can mend is told, and the rest passes.
+    fn blocked(&self, world: &World, blocked: &Blocked) -> Outcome {
+        let reason = match blocked {
+            Blocked::UnreadableRevision(_) => Some("RevisionUnreadable"),
+            Blocked::Collisions(_) => Some("RevisionCollisions"),
+            Blocked::NotAlive(_) | Blocked::NameOfFormerSet(_) => None,
+        };
+        let (set, message) = (&world.set, blocked.to_string());
+        if let Some(reason) = reason {
+            self.announce(set, &Note { severity: Severity::Warning, reason, message });
+        } else {
+            tracing::info!(namespace = %set.namespace, set = %set.name, "{message}");
+        }
+        Outcome::Failed
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<Key, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When this process last wrote the status of this very set.
+    fn recall(&self, key: &Key, set: &SetRow, domain: &Domain) -> Option<Timestamp> {
+        if self.known().get(key).is_some_and(|known| known.uid != set.uid) {
+            self.forget(key);
+        }
+        let mut known = self.known();
+        let known = known.entry(key.clone()).or_insert_with(|| Known {
+            uid: Arc::clone(&set.uid),
+            domain: domain.clone(),
+            status_written: None,
+            shown: None,
+        });
+        known.domain = domain.clone();
+        known.status_written
+    }
+
+    fn status_written(&self, key: &Key, set: &SetRow) {
+        if let Some(known) = self.known().get_mut(key).filter(|known| known.uid == set.uid) {
+            known.status_written = Some(Timestamp::now());
+        }
+    }
+
+    /// Shows what the plan says of the budget; nothing where it says nothing any more.
+    fn show(&self, key: &Key, world: &World, gauges: Option<Gauges>) {
+        let labels = SetLabels {
+            namespace: Arc::clone(&key.namespace),
+            name: Arc::clone(&key.name),
+            pod_management_policy: match world.design.management {
+                Management::OrderedReady => "OrderedReady",
+                Management::Parallel => "Parallel",
+            },
+        };
+        let shown = gauges.map(|gauges| {
+            self.metrics.statefulset.show(&labels, gauges);
+            labels
+        });
+        let mut known = self.known();
+        let Some(known) = known.get_mut(key) else { return };
+        let before = std::mem::replace(&mut known.shown, shown);
+        if let Some(before) = before.filter(|before| known.shown.as_ref() != Some(before)) {
+            self.metrics.statefulset.forget(&before);
+        }
+    }
+
+    /// Drops all that is remembered of a set that is no more.
+    fn forget(&self, key: &Key) {
+        let Some(known) = self.known().remove(key) else { return };
+        if let Some(labels) = &known.shown {
+            self.metrics.statefulset.forget(labels);
+        }
+        self.executor.forget(&known.domain);
+    }
+}
+
+/// What the end of a pass means for the next one.
+fn ended(key: &Key, halt: Option<Halt>, wake_at: Option<Timestamp>) -> Outcome {
+    let wake_at = wake_at.map(monotonic);
+    match halt {
+        None => wake_at.map_or(Outcome::Settled, Outcome::WakeAt),
+        // Everything is looked at again when the gate opens.
+        Some(Halt::Closed) => Outcome::Settled,
+        Some(Halt::NotSeenYet { until }) => {
+            Outcome::WakeAt(wake_at.map_or(until, |wake_at| wake_at.min(until)))
+        }
+        Some(Halt::Throttled { retry_after }) => Outcome::ComeBack(retry_after),
+        Some(Halt::Failed(error)) => {
+            tracing::error!(namespace = %key.namespace, set = %key.name, "the pass failed: {error}");
+            Outcome::Failed
+        }
+    }
+}
+
+/// The revision that could not be created since its name is taken.
+fn taken_name(step: &Step, answers: &[Option<Result<(), ApiError>>]) -> Option<Box<str>> {
+    let mut answered = step.tasks.iter().zip(answers);
+    let (task, _) = answered.find(|(task, answer)| {
+        task.purpose == Purpose::CreateRevision && matches!(answer, Some(Err(ApiError::AlreadyExists(_))))
+    })?;
+    Some(task.action.object.name.clone())
+}
+
+fn standing(found: &Value, uid: &str) -> Standing {
+    let metadata = |key: &str| found.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
+    if metadata("uid") != Some(uid) {
+        Standing::Gone
+    } else if metadata("deletionTimestamp").is_some() {
+        Standing::Deleting
+    } else {
+        Standing::Alive
+    }
+}
+
+/// Whether nothing more may be sent in this pass.
+fn is_final(halt: Option<&Halt>) -> bool {
+    matches!(halt, Some(Halt::Closed | Halt::Throttled { .. }))
+}
+
+/// Of two ends the one that keeps the next pass away for longer, and the sooner one of two waits.
+fn worse(one: Option<Halt>, other: Option<Halt>) -> Option<Halt> {
+    let rank = |halt: &Halt| match halt {
+        Halt::NotSeenYet { .. } => 0,
+        Halt::Failed(_) => 1,
+        Halt::Throttled { .. } => 2,
+        Halt::Closed => 3,
+    };
+    match (one, other) {
+        (Some(Halt::NotSeenYet { until }), Some(Halt::NotSeenYet { until: other })) => {
+            Some(Halt::NotSeenYet { until: until.min(other) })
+        }
+        (Some(one), Some(other)) => Some(if rank(&other) > rank(&one) { other } else { one }),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+#[path = "statefulset_tests.rs"]
+mod tests;

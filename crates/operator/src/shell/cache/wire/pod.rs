@@ -1,0 +1,170 @@
+//! Pods.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sts_plus_api::keys;
+use sts_plus_planner::pod::{ClaimVolume, Phase, PodRow, Waiting};
+
+use super::{Decoded, Extent, Interner, Meta, Undecodable, undecodable};
+
+#[derive(Deserialize)]
+struct Pod<'a> {
+    #[serde(borrow)]
+    metadata: Meta<'a>,
+    #[serde(borrow, default)]
+    spec: PodSpec<'a>,
+    #[serde(borrow, default)]
+    status: PodStatus<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PodSpec<'a> {
+    #[serde(borrow)]
+    volumes: Option<Vec<Volume<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Volume<'a> {
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    persistent_volume_claim: Option<ClaimSource<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClaimSource<'a> {
+    #[serde(borrow, default)]
+    claim_name: Cow<'a, str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodStatus<'a> {
+    #[serde(borrow)]
+    phase: Cow<'a, str>,
+    #[serde(borrow)]
+    conditions: Option<Vec<Condition<'a>>>,
+    #[serde(borrow)]
+    container_statuses: Option<Vec<Container<'a>>>,
+    #[serde(borrow)]
+    init_container_statuses: Option<Vec<Container<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Condition<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    status: Cow<'a, str>,
+    #[serde(default)]
+    last_transition_time: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Container<'a> {
+    #[serde(default)]
+    restart_count: u32,
+    #[serde(borrow, default)]
+    state: Option<ContainerState<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ContainerState<'a> {
+    #[serde(borrow, default)]
+    waiting: Option<WaitingState<'a>>,
+    #[serde(borrow, default)]
+    terminated: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct WaitingState<'a> {
+    #[serde(borrow, default)]
+    reason: Cow<'a, str>,
+}
+
+/// Reads a pod. Only pods that a StatefulSet controls get a row and, for whoever controls sets, those that nothing
+/// controls.
+pub(in crate::shell::cache) fn pod(
+    json: &str,
+    extent: Extent,
+    interner: &mut Interner,
+) -> Result<Decoded<PodRow>, Undecodable> {
+    let pod: Pod<'_> = serde_json::from_str(json).map_err(|error| undecodable(json, &error))?;
+    let Pod { metadata, spec, status } = pod;
+    let namespace = interner.text(&metadata.namespace);
+    let owner = match metadata.controller() {
+        Some(owner) => owner.is_set().then(|| owner.uid.as_ref()),
+        None => (extent == Extent::Controlling).then_some(""),
+    };
+    let row = owner.map(|owner| {
+        let labels = metadata.labels.as_ref();
+        let revision = labels.and_then(|labels| labels.get(keys::CONTROLLER_REVISION));
+        let own_name = labels.and_then(|labels| labels.get(keys::POD_NAME));
+        let common = |key: &str| !matches!(key, keys::POD_NAME | keys::POD_INDEX | keys::CONTROLLER_REVISION);
+        let labels = labels.into_iter().flatten().filter(|(key, _)| common(key));
+        let containers = || status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+        let states = || containers().filter_map(|container| Some((container, container.state.as_ref()?)));
+        PodRow {
+            namespace: Arc::clone(&namespace),
+            name: metadata.name.as_ref().into(),
+            uid: metadata.uid.as_ref().into(),
+            resource_version: metadata.resource_version.as_ref().into(),
+            owner: interner.text(owner),
+            revision: revision.map(|revision| interner.text(revision)),
+            labels: interner.labels(labels.map(|(key, value)| (key.as_ref(), value.as_ref()))),
+            phase: phase(&status.phase),
+            ready_since: ready_since(status.conditions.as_deref().unwrap_or_default()),
+            terminating: metadata.deletion_timestamp.is_some(),
+            waiting: states()
+                .filter_map(|(_, state)| state.waiting.as_ref())
+                .map(|waiting| Waiting::parse(&waiting.reason))
+                .max(),
+            terminated_restarts: states()
+                .filter(|(_, state)| state.terminated.is_some())
+                .map(|(container, _)| container.restart_count)
+                .max(),
+            named: own_name.is_some_and(|name| *name == metadata.name),
+            volumes: interner.volumes(claim_volumes(&metadata.name, spec.volumes)),
+        }
+    });
+    let name = metadata.name.as_ref().into();
+    Ok(Decoded { namespace, name, resource_version: metadata.resource_version.into(), row })
+}
+
+fn claim_volumes(pod: &str, volumes: Option<Vec<Volume<'_>>>) -> Vec<ClaimVolume> {
+    let claims = volumes.into_iter().flatten().filter_map(|volume| {
+        let claim = volume.persistent_volume_claim?.claim_name;
+        let usual = claim.strip_prefix(&*volume.name).and_then(|rest| rest.strip_prefix('-')) == Some(pod);
+        Some(ClaimVolume { name: volume.name.into(), claim: (!usual).then(|| claim.into()) })
+    });
+    claims.collect()
+}
+
+fn phase(phase: &str) -> Phase {
+    match phase {
+        "" | "Pending" => Phase::Pending,
+        "Running" => Phase::Running,
+        "Succeeded" => Phase::Succeeded,
+        "Failed" => Phase::Failed,
+        _ => Phase::Unknown,
+    }
+}
+
+fn ready_since(conditions: &[Condition<'_>]) -> Option<Timestamp> {
+    let ready = conditions.iter().find(|condition| condition.kind == "Ready" && condition.status == "True");
+    // A Ready condition without a time has held for ever as far as anybody can tell.
+    ready.map(|ready| ready.last_transition_time.unwrap_or(Timestamp::UNIX_EPOCH))
+}
+
+#[cfg(test)]
+#[path = "pod_tests.rs"]
+mod tests;

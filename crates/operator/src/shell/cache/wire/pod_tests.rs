@@ -1,0 +1,119 @@
+use serde_json::{Value, json};
+use sts_plus_planner::pod::{ClaimVolume, Defect, Phase, Waiting};
+
+use super::super::Interner;
+use super::{Extent, pod};
+
+fn pod_json(status: &Value) -> Value {
+    json!({
+        "metadata": {
+            "name": "web-1", "namespace": "ns", "uid": "p1", "resourceVersion": "7",
+            "labels": {
+                "app": "web", "controller-revision-hash": "web-abc",
+                "statefulset.kubernetes.io/pod-name": "web-1", "apps.kubernetes.io/pod-index": "1"
+            },
+            "managedFields": [{ "manager": "kubelet", "fieldsV1": { "f:status": {} } }],
+            "ownerReferences": [{ "kind": "StatefulSet", "name": "web", "uid": "s1", "controller": true }]
+        },
+        "spec": { "containers": [{ "name": "c", "image": "i" }] },
+        "status": status
+    })
+}
+
+fn read(json: &Value) -> sts_plus_planner::pod::PodRow {
+    pod(&json.to_string(), Extent::Steering, &mut Interner::default())
+        .expect("decodes")
+        .row
+        .expect("a set's pod")
+}
+
+#[test]
+fn a_pod_becomes_a_row_with_what_decisions_need() {
+    let row = read(&pod_json(&json!({
+        "phase": "Running",
+        "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z" }],
+        "containerStatuses": [{ "restartCount": 1, "state": { "running": {} } }]
+    })));
+    assert_eq!((&*row.namespace, &*row.name, &*row.uid, &*row.owner), ("ns", "web-1", "p1", "s1"));
+    assert_eq!(&*row.resource_version, "7");
+    assert_eq!(row.revision.as_deref(), Some("web-abc"));
+    assert!(row.ready());
+    assert_eq!(row.ready_since.expect("ready").to_string(), "2026-01-02T03:04:05Z");
+    assert_eq!(row.label("app"), Some("web"));
+    assert_eq!(row.label("apps.kubernetes.io/pod-index"), Some("1"));
+    assert_eq!(row.label("statefulset.kubernetes.io/pod-name"), Some("web-1"));
+    assert_eq!(row.label("controller-revision-hash"), Some("web-abc"));
+    assert_eq!(row.labels.len(), 1, "per-pod labels are not kept twice");
+}
+
+#[test]
+fn the_worst_wait_of_any_container_counts_init_containers_included() {
+    let waiting = |reason: &str| json!({ "restartCount": 2, "state": { "waiting": { "reason": reason } } });
+    let row = read(&pod_json(&json!({
+        "phase": "Pending",
+        "containerStatuses": [waiting("PodInitializing")],
+        "initContainerStatuses": [waiting("CrashLoopBackOff")]
+    })));
+    assert_eq!(row.phase, Phase::Pending);
+    assert_eq!(row.defect(), Some(Defect::Waits(Waiting::CrashLoopBackOff)));
+    let starting = read(&pod_json(&json!({ "containerStatuses": [waiting("ContainerCreating")] })));
+    assert_eq!(starting.defect(), None);
+}
+
+#[test]
+fn restarts_count_only_while_the_container_is_terminated() {
+    let with = |state: Value| {
+        let statuses = [json!({ "restartCount": 3, "state": state })];
+        read(&pod_json(&json!({ "phase": "Running", "containerStatuses": statuses })))
+    };
+    assert_eq!(
+        with(json!({ "terminated": { "exitCode": 1 } })).defect(),
+        Some(Defect::Terminated { restarts: 3 })
+    );
+    assert_eq!(with(json!({ "running": {} })).defect(), None);
+}
+
+#[test]
+fn only_pods_that_a_stateful_set_controls_get_a_row_and_those_of_nobody_for_whoever_controls_sets() {
+    let row =
+        |json: &Value, extent| pod(&json.to_string(), extent, &mut Interner::default()).expect("decodes").row;
+    let mut orphan = pod_json(&json!({}));
+    orphan["metadata"]["ownerReferences"][0]["controller"] = json!(false);
+    assert!(row(&orphan, Extent::Steering).is_none());
+    assert_eq!(&*row(&orphan, Extent::Controlling).expect("nothing controls it").owner, "");
+    orphan["metadata"]["ownerReferences"] = json!([{ "kind": "ReplicaSet", "uid": "r", "controller": true }]);
+    for extent in [Extent::Steering, Extent::Controlling] {
+        assert!(row(&orphan, extent).is_none(), "somebody else's");
+    }
+}
+
+#[test]
+fn claims_with_their_usual_names_are_one_list_for_all_pods() {
+    let mut interner = Interner::default();
+    let mut volumes = |name: &str, claim: &str| {
+        let mut json = pod_json(&json!({}));
+        json["metadata"]["name"] = json!(name);
+        json["spec"]["volumes"] = json!([
+            { "name": "config", "configMap": { "name": "c" } },
+            { "name": "data", "persistentVolumeClaim": { "claimName": claim } }
+        ]);
+        let row = pod(&json.to_string(), Extent::Controlling, &mut interner).expect("decodes").row;
+        row.expect("a set's pod").volumes
+    };
+    let usual = [ClaimVolume { name: "data".into(), claim: None }];
+    let (first, second) = (volumes("web-1", "data-web-1"), volumes("web-2", "data-web-2"));
+    assert_eq!((&*first, &*second), (&usual[..], &usual[..]));
+    assert!(std::sync::Arc::ptr_eq(&first, &second), "kept once");
+    let other = volumes("web-1", "data-web-11");
+    assert_eq!(*other, [ClaimVolume { name: "data".into(), claim: Some("data-web-11".into()) }]);
+}
+
+#[test]
+fn a_pod_that_does_not_carry_its_own_name_is_told_from_one_that_does() {
+    let mut json = pod_json(&json!({}));
+    assert!(read(&json).named);
+    json["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] = json!("web-2");
+    assert!(!read(&json).named);
+    json["metadata"]["labels"] = json!(null);
+    assert!(!read(&json).named);
+}

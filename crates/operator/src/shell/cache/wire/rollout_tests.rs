@@ -1,0 +1,50 @@
+use serde_json::{Value, json};
+
+use super::super::Interner;
+
+fn rollout_row(json: &Value) -> sts_plus_planner::phased_rollout::row::RolloutRow {
+    super::rollout(&json.to_string(), &mut Interner::default())
+        .expect("decodes")
+        .row
+        .expect("every one has a row")
+}
+
+#[test]
+fn a_phased_rollout_is_kept_whole_with_its_defaults() {
+    let row = rollout_row(&json!({
+        "metadata": {
+            "name": "gated", "namespace": "ns", "uid": "r1", "resourceVersion": "9", "generation": 3,
+            "creationTimestamp": "2026-01-02T03:04:05Z", "finalizers": ["sts.plus/finalizer"],
+            "annotations": { "sts.plus/approve": "web-2", "other": "x" },
+        },
+        "spec": { "targetRef": "web", "check": { "query": { "expr": "up", "url": "prom:9000" } } },
+        "status": { "target": { "name": "db", "uid": "s1" } },
+    }));
+    assert_eq!((&*row.namespace, &*row.name, &*row.uid, row.generation), ("ns", "gated", "r1", 3));
+    assert_eq!((row.target(), row.managed()), (Some("web"), Some("db")));
+    assert_eq!(row.created.to_string(), "2026-01-02T03:04:05Z");
+    assert_eq!((row.approve.as_deref(), row.has_finalizer(), row.deleting), (Some("web-2"), true, false));
+    let check = row.spec.expect("readable").check.expect("given");
+    assert_eq!(
+        (
+            check.initial_delay_seconds,
+            check.period_seconds,
+            check.success_threshold,
+            check.query.timeout_seconds
+        ),
+        (60, 60, 3, 5)
+    );
+}
+
+#[test]
+fn a_phased_rollout_that_cannot_be_read_says_why_and_a_status_of_another_operator_counts_as_none() {
+    let meta = json!({ "name": "gated", "namespace": "ns" });
+    let row = rollout_row(&json!({ "metadata": meta, "spec": { "targetRef": 7 } }));
+    assert!(row.spec.unwrap_err().contains("invalid type"), "the reason reaches the user");
+    let row = rollout_row(&json!({ "metadata": meta }));
+    assert!(row.spec.is_err());
+    let theirs =
+        json!({ "phase": "Rolling", "rollingPodStatus": { "status": "WaitForChecks", "partition": 1 } });
+    let row = rollout_row(&json!({ "metadata": meta, "spec": { "targetRef": "web" }, "status": theirs }));
+    assert_eq!(row.status, sts_plus_api::phased_rollout::PhasedRolloutStatus::default());
+}

@@ -1,0 +1,254 @@
+//! StatefulSets.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sts_plus_api::keys;
+use sts_plus_planner::selector::{Labels, Requirement, Selector, Test};
+use sts_plus_planner::set::{SetRow, Steering, Strategy};
+use sts_plus_planner::statefulset::world::Design;
+
+use super::design::design;
+use super::{Decoded, Extent, Interner, Map, Meta, Undecodable, labels, undecodable};
+
+/// The update strategy that is shown for a set that could not be read.
+const UNREADABLE: &str = "unreadable";
+
+#[derive(Deserialize)]
+pub(super) struct Set<'a> {
+    #[serde(borrow)]
+    pub(super) metadata: Meta<'a>,
+    #[serde(borrow)]
+    pub(super) spec: SetSpec<'a>,
+    #[serde(borrow, default)]
+    pub(super) status: SetStatus<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SetSpec<'a> {
+    #[serde(default)]
+    pub(super) replicas: Option<u32>,
+    #[serde(borrow)]
+    pub(super) selector: LabelSelector<'a>,
+    #[serde(borrow)]
+    pub(super) template: &'a RawValue,
+    #[serde(default)]
+    pub(super) min_ready_seconds: Option<i64>,
+    #[serde(default)]
+    ordinals: Option<Ordinals>,
+    #[serde(borrow, default)]
+    pub(super) update_strategy: UpdateStrategy<'a>,
+    #[serde(borrow, default)]
+    pub(super) volume_claim_templates: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) service_name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(super) pod_management_policy: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(super) persistent_volume_claim_retention_policy: Option<RetentionPolicy<'a>>,
+    #[serde(default)]
+    pub(super) revision_history_limit: Option<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RetentionPolicy<'a> {
+    #[serde(borrow, default)]
+    pub(super) when_scaled: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub(super) when_deleted: Option<Cow<'a, str>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct LabelSelector<'a> {
+    #[serde(borrow)]
+    pub(super) match_labels: Option<Map<'a>>,
+    #[serde(borrow)]
+    match_expressions: Option<Vec<Expression<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Expression<'a> {
+    #[serde(borrow)]
+    key: Cow<'a, str>,
+    #[serde(borrow)]
+    operator: Cow<'a, str>,
+    #[serde(borrow, default)]
+    values: Option<Vec<Cow<'a, str>>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Template<'a> {
+    #[serde(borrow, default)]
+    metadata: Option<TemplateMeta<'a>>,
+}
+
+#[derive(Deserialize)]
+struct TemplateMeta<'a> {
+    #[serde(borrow, default)]
+    labels: Option<Map<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Ordinals {
+    #[serde(default)]
+    start: u32,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct UpdateStrategy<'a> {
+    #[serde(rename = "type", borrow, default)]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(super) rolling_update: Option<RollingUpdate<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RollingUpdate<'a> {
+    #[serde(default)]
+    pub(super) partition: Option<u32>,
+    #[serde(borrow, default)]
+    pub(super) max_unavailable: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct SetStatus<'a> {
+    pub(super) observed_generation: i64,
+    pub(super) replicas: u32,
+    pub(super) ready_replicas: u32,
+    pub(super) available_replicas: u32,
+    pub(super) current_replicas: u32,
+    pub(super) updated_replicas: u32,
+    pub(super) collision_count: Option<u32>,
+    #[serde(borrow)]
+    pub(super) current_revision: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) update_revision: Cow<'a, str>,
+}
+
+/// A StatefulSet.
+#[derive(Debug)]
+pub(in crate::shell::cache) struct ReadSet {
+    pub(in crate::shell::cache) row: SetRow,
+    /// What only its own controller needs.
+    pub(in crate::shell::cache) design: Option<Arc<Design>>,
+}
+
+/// Reads a StatefulSet. One that cannot be read gets a row that keeps its group from being rolled.
+pub(in crate::shell::cache) fn set(
+    json: &str,
+    extent: Extent,
+    interner: &mut Interner,
+) -> Result<Decoded<ReadSet>, Undecodable> {
+    let set: Set<'_> = serde_json::from_str(json).map_err(|error| undecodable(json, &error))?;
+    let template: Template<'_> =
+        serde_json::from_str(set.spec.template.get()).map_err(|error| undecodable(json, &error))?;
+    let design = (extent == Extent::Controlling).then(|| Arc::new(design(&set, interner)));
+    let Set { metadata, spec, status } = set;
+    let annotations = metadata.annotations.unwrap_or_default();
+    let annotation = |key: &str| annotations.get(key).map(|value| Box::from(value.as_ref()));
+    let group = metadata.labels.as_ref().and_then(|labels| labels.get(keys::ROLLOUT_GROUP));
+    let template_labels = template.metadata.and_then(|metadata| metadata.labels).unwrap_or_default();
+    let known = |revision: Cow<'_, str>| (!revision.is_empty()).then(|| Box::from(revision.as_ref()));
+    let namespace = interner.text(&metadata.namespace);
+    let name: Arc<str> = metadata.name.as_ref().into();
+    let replicas = spec.replicas.unwrap_or(1);
+    let row = SetRow {
+        namespace: Arc::clone(&namespace),
+        name: Arc::clone(&name),
+        uid: interner.text(&metadata.uid),
+        resource_version: metadata.resource_version.as_ref().into(),
+        generation: metadata.generation,
+        observed_generation: status.observed_generation,
+        deleting: metadata.deletion_timestamp.is_some(),
+        group: group.map(|group| interner.text(group)),
+        steering: Steering {
+            max_unavailable: annotation(keys::MAX_UNAVAILABLE),
+            paused: annotation(keys::PAUSED),
+            rollout_status: annotation(keys::ROLLOUT_STATUS),
+            phased_rollout: annotation(keys::PHASED_ROLLOUT),
+        },
+        replicas,
+        first_ordinal: spec.ordinals.map_or(0, |ordinals| ordinals.start),
+        min_ready: SignedDuration::from_secs(spec.min_ready_seconds.unwrap_or(0).max(0)),
+        strategy: match spec.update_strategy.kind.as_ref() {
+            "OnDelete" => Strategy::OnDelete,
+            // The server fills this in; its default is RollingUpdate.
+            "" | "RollingUpdate" => Strategy::RollingUpdate {
+                partition: spec
+                    .update_strategy
+                    .rolling_update
+                    .and_then(|rolling| rolling.partition)
+                    .unwrap_or(0),
+            },
+            other => Strategy::Other(other.into()),
+        },
+        selector: selector(spec.selector),
+        template_labels: labels(&template_labels),
+        current_revision: known(status.current_revision),
+        update_revision: known(status.update_revision),
+        counted: [status.ready_replicas, status.updated_replicas] == [replicas; 2],
+    };
+    let row = Some(ReadSet { row, design });
+    Ok(Decoded { namespace, name, resource_version: metadata.resource_version.into(), row })
+}
+
+fn selector(selector: LabelSelector<'_>) -> Selector {
+    let labels = selector.match_labels.into_iter().flatten().map(|(key, value)| Requirement {
+        key: key.as_ref().into(),
+        test: Test::In(vec![value.as_ref().into()]),
+    });
+    let expressions = selector.match_expressions.into_iter().flatten().map(|expression| {
+        let values = || expression.values.iter().flatten().map(|value| value.as_ref().into()).collect();
+        let test = match expression.operator.as_ref() {
+            "In" => Test::In(values()),
+            "NotIn" => Test::NotIn(values()),
+            "Exists" => Test::Exists,
+            "DoesNotExist" => Test::DoesNotExist,
+            // An operator this build does not know can match nothing: its pods count as missing.
+            _ => Test::In(Vec::new()),
+        };
+        Requirement { key: expression.key.as_ref().into(), test }
+    });
+    Selector { requirements: labels.chain(expressions).collect() }
+}
+
+/// The row of a set that exists and cannot be read: the group it is in is skipped and says why.
+pub(in crate::shell::cache) fn unreadable_set(json: &str, interner: &mut Interner) -> Option<SetRow> {
+    let value: serde_json::Value = serde_json::from_str(json).ok()?;
+    let metadata = value.get("metadata")?;
+    let text = |key: &str| metadata.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
+    let label = |key: &str| metadata.get("labels")?.get(key)?.as_str();
+    Some(SetRow {
+        namespace: interner.text(text("namespace")),
+        name: text("name").into(),
+        uid: text("uid").into(),
+        resource_version: text("resourceVersion").into(),
+        generation: 0,
+        observed_generation: 0,
+        deleting: false,
+        group: label(keys::ROLLOUT_GROUP).map(|group| interner.text(group)),
+        steering: Steering::default(),
+        replicas: 0,
+        first_ordinal: 0,
+        min_ready: SignedDuration::ZERO,
+        strategy: Strategy::Other(UNREADABLE.into()),
+        selector: Selector::default(),
+        template_labels: Labels::new(),
+        current_revision: None,
+        update_revision: None,
+        counted: false,
+    })
+}
+
+#[cfg(test)]
+#[path = "set_tests.rs"]
+mod tests;
