@@ -7,6 +7,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream;
 use sts_plus_harness::wait::{NotYet, until};
+use sts_plus_planner::statefulset::world::Features;
 
 use super::act::{Act, Record};
 use super::compare::Rival;
@@ -110,6 +111,10 @@ async fn play_ours(cluster: Arc<dyn Cluster>, name: &'static str) {
         None => panic!("theirs has not played it"),
     };
     let act = Act::new(&cluster, "o", name, Some((theirs, rival()))).await;
+    let _operator = match rival() {
+        Rival::Ours => Some(super::ours::start(&cluster, &act.namespace, Features::default()).await.0),
+        Rival::Theirs => None,
+    };
     (script.play)(&act).await;
     act.conclude().await;
     if rival() == Rival::Ours {

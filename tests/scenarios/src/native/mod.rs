@@ -19,6 +19,7 @@ pub mod compare;
 pub mod events;
 pub mod expect;
 pub mod manifest;
+pub mod ours;
 pub mod picture;
 pub mod scripts;
 pub mod trace;
