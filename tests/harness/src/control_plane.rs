@@ -238,16 +238,7 @@ impl ControlPlane {
         flags: &[String],
     ) -> Result<(), ControlPlaneError> {
         self.stop_controller_manager().await;
-        let usual = [
-            format!("--controllers={}", controllers.join(",")),
-            // Each controller has its own identity, with the roles that Kubernetes ships for it.
-            "--use-service-account-credentials=true".into(),
-            format!("--service-account-private-key-file={}", self.layout().service_account_key().display()),
-            format!("--root-ca-file={}", self.layout().certificate().display()),
-        ];
-        let flags: Vec<_> = usual.into_iter().chain(flags.iter().cloned()).collect();
-        let identity = &self.identities.controller_manager;
-        let process = self.start_client(assets, "kube-controller-manager", identity, &flags).await?;
+        let process = self.launch_controller_manager(assets, controllers, flags).await?;
         let started = ControllerManager { process, controllers: controllers.to_vec() };
         *self.controller_manager.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
         Ok(())
@@ -264,6 +255,36 @@ impl ControlPlane {
     pub fn controller_manager_pid(&self) -> Option<u32> {
         let running = self.controller_manager.lock().unwrap_or_else(PoisonError::into_inner);
         running.as_ref().map(|running| running.process.pid())
+    }
+
+    /// Starts one more kube-controller-manager, for controllers that shall come and go: dropping it stops it. Its flags are
+    /// those of the first one and these.
+    pub async fn start_another_controller_manager(
+        &self,
+        assets: &Assets,
+        controllers: &[String],
+        flags: &[String],
+    ) -> Result<Process, ControlPlaneError> {
+        let flags: Vec<_> = self.options.controller_manager_flags.iter().chain(flags).cloned().collect();
+        self.launch_controller_manager(assets, controllers, &flags).await
+    }
+
+    async fn launch_controller_manager(
+        &self,
+        assets: &Assets,
+        controllers: &[String],
+        flags: &[String],
+    ) -> Result<Process, ControlPlaneError> {
+        let usual = [
+            format!("--controllers={}", controllers.join(",")),
+            // Each controller has its own identity, with the roles that Kubernetes ships for it.
+            "--use-service-account-credentials=true".into(),
+            format!("--service-account-private-key-file={}", self.layout().service_account_key().display()),
+            format!("--root-ca-file={}", self.layout().certificate().display()),
+        ];
+        let flags: Vec<_> = usual.into_iter().chain(flags.iter().cloned()).collect();
+        let identity = &self.identities.controller_manager;
+        self.start_client(assets, "kube-controller-manager", identity, &flags).await
     }
 
     /// Starts a part that is a client of the API server and waits until it is healthy.

@@ -39,6 +39,12 @@ pub trait Cluster: Send + Sync {
 
     /// Brings the API server back and waits until it answers.
     fn start_api_server(&self) -> Answer<'_, ()>;
+
+    /// Starts Kubernetes' own StatefulSet controller, where the cluster was started without it.
+    fn start_native(&self) -> Answer<'_, ()>;
+
+    /// Stops it, as a crash would; nothing of it runs when this returns.
+    fn stop_native(&self) -> Answer<'_, ()>;
 }
 
 /// What a cluster comes back with.

@@ -7,7 +7,8 @@
 //!                  └─ Observer: one watch over the namespace, the guarantees checked after every event
 //! ```
 //!
-//! Phased rollouts have a stage of their own, [`gated::Gated`], since what is guaranteed about them is something else.
+//! Phased rollouts have a stage of their own, [`gated::Gated`], since what is guaranteed about them is something else, and so has the
+//! StatefulSet controller, [`native::Act`], which is compared with Kubernetes' own.
 //!
 //! A scenario is written once and does not know its cluster. It makes its own namespace, gives the sets, starts
 //! operators, plays the user and waits for what the user would see. Whatever it asserts itself, the observer
@@ -28,6 +29,7 @@ pub mod binary;
 pub mod cluster;
 pub mod fixture;
 pub mod gated;
+pub mod native;
 pub mod observer;
 pub mod operator;
 pub mod real;

@@ -24,24 +24,24 @@ impl Operator {
         Self::start_with(client, scope, instance, None)
     }
 
+    /// Starts one that does nothing but control StatefulSets.
+    pub fn start_native(client: Client, scope: Scope, instance: &str, features: Features) -> Self {
+        let controllers = Controllers { rollout_group: false, phased_rollout: false, statefulset: true };
+        Self::launch(client, Settings { controllers, features, ..settings(scope, instance) })
+    }
+
     /// Starts one that writes only while it holds the lease of a namespace.
     pub fn start_elected(client: Client, scope: Scope, instance: &str, namespace: &str) -> Self {
         Self::start_with(client, scope, instance, Some(lease::Config::new(namespace, instance)))
     }
 
     fn start_with(client: Client, scope: Scope, instance: &str, lease: Option<lease::Config>) -> Self {
+        Self::launch(client, Settings { lease, ..settings(scope, instance) })
+    }
+
+    fn launch(client: Client, settings: Settings) -> Self {
         let (stop, stopped) = watch::channel(false);
         let metrics = Metrics::new();
-        let settings = Settings {
-            scope,
-            controllers: Controllers::ALL,
-            features: Features::default(),
-            // The servers that scenarios ask listen on loopback.
-            reach: Reach { loopback: true, link_local: false },
-            lease,
-            listener: None,
-            instance: instance.to_owned(),
-        };
         let mut work = JoinSet::new();
         work.spawn(run(client, settings, metrics.clone(), stopped));
         Self { work, stop, metrics }
@@ -63,5 +63,18 @@ impl Operator {
         while let Some(ended) = self.work.join_next().await {
             ended.unwrap();
         }
+    }
+}
+
+fn settings(scope: Scope, instance: &str) -> Settings {
+    Settings {
+        scope,
+        controllers: Controllers::ALL,
+        features: Features::default(),
+        // The servers that scenarios ask listen on loopback.
+        reach: Reach { loopback: true, link_local: false },
+        lease: None,
+        listener: None,
+        instance: instance.to_owned(),
     }
 }

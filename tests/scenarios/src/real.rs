@@ -8,7 +8,7 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Client;
 use sts_plus_cluster::nodes::{Config, Delay, HollowNodes, Node, Running};
 use sts_plus_harness::control_plane::{ControlPlaneError, HOLLOW_NODE_CONTROLLERS};
-use sts_plus_harness::{Assets, AuditEntry, ControlPlane, Identity, Options, Scope};
+use sts_plus_harness::{Assets, AuditEntry, ControlPlane, Identity, Options, Process, Scope};
 
 use crate::cluster::{Account, Answer, Cluster, ClusterError, Request};
 
@@ -18,11 +18,21 @@ const STEP: Duration = Duration::from_millis(5);
 /// Lets a quota refuse pods, as one does in production.
 const QUOTAS: &str = "resourcequota-controller";
 
+/// The controller of kube-controller-manager that ours can replace.
+const NATIVE: &str = "statefulset-controller";
+
+/// It works on so many sets at once: more than its default of 5, or scenarios that run together would wait for each
+/// other.
+const NATIVE_SYNCS: &str = "--concurrent-statefulset-syncs=30";
+
 /// etcd, kube-apiserver and kube-controller-manager, and hollow nodes in three zones.
 pub struct RealCluster {
     // Nodes stop before what they talk to.
     _nodes: Running,
+    // Kubernetes' own StatefulSet controller, where it is a process of its own and runs.
+    native: Mutex<Option<Process>>,
     control_plane: ControlPlane,
+    assets: Assets,
     identities: Mutex<Vec<Identity>>,
 }
 
@@ -38,12 +48,28 @@ impl RealCluster {
         streaming_lists: bool,
         features: &[&str],
     ) -> Result<Self, ControlPlaneError> {
+        let controllers = HOLLOW_NODE_CONTROLLERS.iter().chain(&[QUOTAS]).map(|&name| name.into());
+        Self::launch(assets, streaming_lists, features, controllers.collect()).await
+    }
+
+    /// One without a StatefulSet controller, until [`Cluster::start_native`] is asked for Kubernetes' own.
+    pub async fn start_without_native(assets: &Assets, features: &[&str]) -> Result<Self, ControlPlaneError> {
+        let controllers = HOLLOW_NODE_CONTROLLERS.iter().chain(&[QUOTAS]).filter(|&&name| name != NATIVE);
+        Self::launch(assets, true, features, controllers.map(|&name| name.into()).collect()).await
+    }
+
+    async fn launch(
+        assets: &Assets,
+        streaming_lists: bool,
+        features: &[&str],
+        controllers: Vec<String>,
+    ) -> Result<Self, ControlPlaneError> {
         let features = || features.iter().map(|feature| format!("--feature-gates={feature}=true"));
         let limits = ["--kube-api-qps=2000", "--kube-api-burst=4000"].map(str::to_owned);
         let options = Options {
             streaming_lists,
             api_server_flags: features().collect(),
-            controllers: HOLLOW_NODE_CONTROLLERS.iter().chain(&[QUOTAS]).map(|&name| name.into()).collect(),
+            controllers,
             // Its own limiter would make every scenario wait for it: it allows 20 requests a second by default.
             controller_manager_flags: limits.into_iter().chain(features()).collect(),
             ..Options::default()
@@ -57,7 +83,8 @@ impl RealCluster {
             ..Config::default()
         };
         let nodes = HollowNodes::new(control_plane.admin(), config).start();
-        Ok(Self { _nodes: nodes, control_plane, identities: Mutex::default() })
+        let (native, assets, identities) = (Mutex::default(), assets.clone(), Mutex::default());
+        Ok(Self { _nodes: nodes, native, control_plane, assets, identities })
     }
 
     fn identity(&self, account: &Account) -> Result<Identity, ClusterError> {
@@ -123,6 +150,25 @@ impl Cluster for RealCluster {
 
     fn start_api_server(&self) -> Answer<'_, ()> {
         Box::pin(async move { self.control_plane.start_api_server().await.map_err(failed) })
+    }
+
+    fn start_native(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let (controllers, flags) = ([NATIVE.to_owned()], [NATIVE_SYNCS.to_owned()]);
+            let started =
+                self.control_plane.start_another_controller_manager(&self.assets, &controllers, &flags);
+            let process = started.await.map_err(failed)?;
+            *self.native.lock().unwrap() = Some(process);
+            Ok(())
+        })
+    }
+
+    fn stop_native(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let running = self.native.lock().unwrap().take();
+            // Stopping blocks; this way no task of the test waits for it. Dropped is stopped.
+            tokio::task::spawn_blocking(move || drop(running)).await.map_err(failed)
+        })
     }
 }
 

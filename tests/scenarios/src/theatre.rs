@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use sts_plus_harness::{Assets, AssetsMissing, must_run};
 use tokio::runtime::Runtime;
@@ -20,8 +21,16 @@ struct Theatre {
     runtime: Runtime,
 }
 
+/// What happens on the shared cluster before the scenarios of these names are played there.
+pub type Prelude = fn(Arc<dyn Cluster>, Vec<&'static str>) -> BoxFuture<'static, ()>;
+
 /// Plays scenarios as the command line asks for it, so many at once unless it says otherwise.
-pub fn play(scenarios: Vec<Scenario>, at_once: usize) -> ExitCode {
+pub fn play(scenarios: &[Scenario], at_once: usize) -> ExitCode {
+    play_after(None, scenarios, at_once)
+}
+
+/// The same after a prelude, on a cluster without a StatefulSet controller.
+pub fn play_after(prelude: Option<Prelude>, scenarios: &[Scenario], at_once: usize) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(at_once);
     // The operators' own words, for whoever looks for a fault.
@@ -29,23 +38,32 @@ pub fn play(scenarios: Vec<Scenario>, at_once: usize) -> ExitCode {
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     }
     rustls::crypto::ring::default_provider().install_default().ok();
-    let theatre = Arc::new(Theatre::open(&arguments));
-    let trials = scenarios.into_iter().map(|scenario| {
+    let native = prelude.is_none();
+    let theatre = Arc::new(Theatre::open(&arguments, native));
+    let trials = scenarios.iter().map(|&scenario| {
         let theatre = Arc::clone(&theatre);
         Trial::ignorable_test(scenario.name, move || theatre.play(scenario))
     });
-    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    let trials: Vec<_> = trials.collect();
+    if let (Some(prelude), Some(Ok(cluster))) = (prelude, &theatre.shared) {
+        let chosen = scenarios.iter().zip(&trials).filter(|(_, trial)| !arguments.is_filtered_out(trial));
+        let names = chosen.map(|(scenario, _)| scenario.name).collect();
+        theatre.runtime.block_on(prelude(Arc::clone(cluster), names));
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
     drop(theatre);
     conclusion.exit_code()
 }
 
 impl Theatre {
-    fn open(arguments: &Arguments) -> Self {
+    fn open(arguments: &Arguments, native: bool) -> Self {
         let runtime = Runtime::new().unwrap();
         let assets = Assets::find();
         let shared = match &assets {
-            Ok(assets) if !arguments.list => Some(start(&runtime, assets, true)),
-            _ => None,
+            Ok(_) if arguments.list => None,
+            Ok(assets) if native => Some(start(&runtime, assets, true)),
+            Ok(assets) => Some(start_without_native(&runtime, assets)),
+            Err(_) => None,
         };
         Self { assets, shared, runtime }
     }
@@ -71,5 +89,10 @@ impl Theatre {
 
 fn start(runtime: &Runtime, assets: &Assets, streaming_lists: bool) -> Result<Arc<dyn Cluster>, String> {
     let cluster = runtime.block_on(RealCluster::start(assets, streaming_lists));
+    cluster.map(|cluster| Arc::new(cluster) as _).map_err(|error| error.to_string())
+}
+
+fn start_without_native(runtime: &Runtime, assets: &Assets) -> Result<Arc<dyn Cluster>, String> {
+    let cluster = runtime.block_on(RealCluster::start_without_native(assets, &[]));
     cluster.map(|cluster| Arc::new(cluster) as _).map_err(|error| error.to_string())
 }

@@ -8,5 +8,5 @@ use sts_plus_scenarios::{gated, theatre};
 const AT_ONCE: usize = 12;
 
 fn main() -> ExitCode {
-    theatre::play([gated::trials::all(), gated::scenarios::all()].concat(), AT_ONCE)
+    theatre::play(&[gated::trials::all(), gated::scenarios::all()].concat(), AT_ONCE)
 }

@@ -8,5 +8,5 @@ use sts_plus_scenarios::{scenarios, theatre};
 const AT_ONCE: usize = 5;
 
 fn main() -> ExitCode {
-    theatre::play(scenarios::all(), AT_ONCE)
+    theatre::play(&scenarios::all(), AT_ONCE)
 }

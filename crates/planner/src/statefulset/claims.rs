@@ -197,9 +197,10 @@ fn pod_reference(pod: &PodRow) -> OwnerRef {
     }
 }
 
+/// In upstream's words, its slip of the pen included: whoever looks for them finds them.
 fn conflicting(claim: &ClaimRow) -> Note {
     let message = format!(
-        "PersistentVolumeClaim {} has a conflicting OwnerReference that acts as a managing controller, the retention \
+        "PersistentVolumeClaim {} has a conflicting OwnerReference that acts as a manging controller, the retention \
          policy is ignored for this claim",
         claim.name
     );

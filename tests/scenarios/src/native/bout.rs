@@ -1,0 +1,123 @@
+//! Both contestants, one after the other.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream;
+use sts_plus_harness::wait::{NotYet, until};
+use sts_plus_planner::statefulset::world::Features;
+
+use super::act::{Act, Record};
+use super::compare::Rival;
+use super::events::Events;
+use super::manifest::Set;
+use crate::cluster::Cluster;
+use crate::observer::DEADLINE;
+use crate::scenarios::{Scenario, Stage};
+
+/// Scripts at once: each waits most of its time, but all share one API server and two cores.
+pub const AT_ONCE: usize = 16;
+
+/// Says who the second contestant is, if not ours.
+const RIVAL: &str = "STS_PLUS_RIVAL";
+
+/// What theirs has done, by script.
+static THEIRS: OnceLock<BTreeMap<&'static str, Result<Arc<Record>, String>>> = OnceLock::new();
+
+/// What is played twice.
+#[derive(Clone, Copy)]
+pub struct Script {
+    /// What it shows.
+    pub name: &'static str,
+    /// Plays it.
+    pub play: for<'a> fn(&'a Act) -> BoxFuture<'a, ()>,
+}
+
+/// Who plays in the second half.
+fn rival() -> Rival {
+    if std::env::var(RIVAL).is_ok_and(|name| name == "theirs") { Rival::Theirs } else { Rival::Ours }
+}
+
+/// The first half of the scripts of these names.
+pub fn prelude(cluster: Arc<dyn Cluster>, names: Vec<&'static str>) -> BoxFuture<'static, ()> {
+    let scripts = super::scripts::all().into_iter().filter(move |script| names.contains(&script.name));
+    Box::pin(play_theirs(cluster, scripts.collect()))
+}
+
+/// Plays scripts under theirs, and stops theirs.
+async fn play_theirs(cluster: Arc<dyn Cluster>, scripts: Vec<Script>) {
+    if scripts.is_empty() {
+        return;
+    }
+    cluster.start_native().await.unwrap();
+    let played = scripts.into_iter().map(|script| {
+        let cluster = Arc::clone(&cluster);
+        // As a task of its own, since a panic is an outcome too.
+        let play = tokio::spawn(async move {
+            let act = Act::new(&cluster, "t", script.name, None).await;
+            (script.play)(&act).await;
+            let namespace = act.namespace.clone();
+            (act.into_record(), namespace)
+        });
+        async move { (script.name, play.await.map_err(|error| error.to_string())) }
+    });
+    let played: Vec<_> = stream::iter(played).buffer_unordered(AT_ONCE).collect().await;
+    everything_is_told(&cluster).await;
+    let mut records = BTreeMap::new();
+    for (name, outcome) in played {
+        let record = match outcome {
+            Ok((mut record, namespace)) => {
+                let listened = record.listen(&cluster.user(), &namespace).await;
+                listened.map(|()| Arc::new(record)).map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error),
+        };
+        records.insert(name, record);
+    }
+    assert!(THEIRS.set(records).is_ok(), "theirs plays once");
+    if rival() == Rival::Ours {
+        cluster.stop_native().await.unwrap();
+    }
+}
+
+/// Theirs tells one thing after the other: once it has told of a set that is made now, it has told everything.
+async fn everything_is_told(cluster: &Arc<dyn Cluster>) {
+    let act = Act::new(cluster, "t", "marker", None).await;
+    act.create_set(&Set::new("marker", 1)).await;
+    until(DEADLINE, "an event", || async {
+        let told = Events::read(&cluster.user(), &act.namespace).await?;
+        if told == Events::default() { Err(NotYet::saw("nothing")) } else { Ok(()) }
+    })
+    .await;
+}
+
+/// The second half of a script, as a scenario.
+pub fn scenario(script: Script) -> Scenario {
+    Scenario {
+        name: script.name,
+        stage: Stage::Shared,
+        needs_binary: false,
+        play: |cluster, name| Box::pin(play_ours(cluster, name)),
+    }
+}
+
+async fn play_ours(cluster: Arc<dyn Cluster>, name: &'static str) {
+    let script = super::scripts::all().into_iter().find(|script| script.name == name).unwrap();
+    let theirs = match THEIRS.get().and_then(|records| records.get(name)) {
+        Some(Ok(record)) => Arc::clone(record),
+        Some(Err(error)) => panic!("under theirs: {error}"),
+        None => panic!("theirs has not played it"),
+    };
+    let act = Act::new(&cluster, "o", name, Some((theirs, rival()))).await;
+    let _operator = match rival() {
+        Rival::Ours => Some(super::ours::start(&cluster, &act.namespace, Features::default()).await.0),
+        Rival::Theirs => None,
+    };
+    (script.play)(&act).await;
+    act.conclude().await;
+    if rival() == Rival::Ours {
+        act.each_deletion_is_told_once().await;
+    }
+}

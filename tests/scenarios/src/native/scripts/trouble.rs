@@ -1,0 +1,96 @@
+//! What stands in the way.
+
+use serde_json::{Value, json};
+
+use super::identity::pod;
+use super::scripts;
+use crate::native::act::Kind;
+use crate::native::bout::Script;
+use crate::native::manifest::version;
+use crate::native::{Act, Set, pods};
+
+pub(super) fn all() -> Vec<Script> {
+    scripts![
+        same_when_a_quota_refuses_pods,
+        same_when_a_quota_refuses_pods_of_many_at_once,
+        same_when_a_quota_refuses_claims,
+        same_when_a_pod_of_somebody_else_is_in_the_way,
+        same_with_a_name_that_is_too_long,
+        same_with_two_sets_of_one_selector,
+    ]
+}
+
+async fn quota(act: &Act, hard: &Value) {
+    act.create(Kind::Quota, json!({ "metadata": { "name": "few" }, "spec": { "hard": hard } })).await;
+    enforced(act, hard).await;
+}
+
+/// A quota counts from when its controller has counted.
+async fn enforced(act: &Act, hard: &Value) {
+    let wanted = hard.clone();
+    act.object_is(Kind::Quota, "few", "enforced", move |quota| {
+        quota.data["status"]["hard"] == wanted && quota.data["status"].get("used").is_some()
+    })
+    .await;
+}
+
+async fn same_when_a_quota_refuses_pods(act: &Act) {
+    quota(act, &json!({ "pods": "2" })).await;
+    act.create_set(&Set::new("web", 3)).await;
+    act.settled("one too many", pods("web-0 web-1")).await;
+    act.merge(Kind::Quota, "few", json!({ "spec": { "hard": { "pods": "3" } } })).await;
+    act.settled("as many as asked for", pods("web-0 web-1 web-2")).await;
+}
+
+async fn same_when_a_quota_refuses_pods_of_many_at_once(act: &Act) {
+    act.in_any_order("pods of a parallel set are created together");
+    act.whatever_is_told_of("FailedCreate", "which pods are refused is chance");
+    quota(act, &json!({ "pods": "1" })).await;
+    act.create_set(&Set::new("web", 2).parallel()).await;
+    act.settled("one too many", pods("web-0")).await;
+    act.merge(Kind::Quota, "few", json!({ "spec": { "hard": { "pods": "2" } } })).await;
+    act.settled("as many as asked for", pods("web-0 web-1")).await;
+}
+
+async fn same_when_a_quota_refuses_claims(act: &Act) {
+    quota(act, &json!({ "persistentvolumeclaims": "1" })).await;
+    act.create_set(&Set::new("web", 2).claims(&["data"])).await;
+    act.settled("one too many", pods("web-0").claims("data-web-0")).await;
+    act.merge(Kind::Quota, "few", json!({ "spec": { "hard": { "persistentvolumeclaims": "2" } } })).await;
+    act.settled("as many as asked for", pods("web-0 web-1").claims("data-web-0 data-web-1")).await;
+}
+
+async fn same_when_a_pod_of_somebody_else_is_in_the_way(act: &Act) {
+    let keeper = act.foreigner("keeper").await;
+    act.create(Kind::Pod, pod("web-1", &json!({ "app": "web" }), &[keeper])).await;
+    act.settled("there", pods("web-1?")).await;
+    act.create_set(&Set::new("web", 3)).await;
+    act.settled("in the way", pods("web-0 web-1?")).await;
+    act.delete(Kind::Pod, "web-1").await;
+    act.settled("gone", pods("web-0 web-1 web-2")).await;
+}
+
+async fn same_with_a_name_that_is_too_long(act: &Act) {
+    // A pod's name is a label value, and so is that of its revision, which is longer.
+    let name = "w".repeat(58);
+    act.create_set(&Set::new(&name, 2)).await;
+    act.settled("no pod has a label of that length", pods("").revisions(1)).await;
+    act.respec(&name, json!({ "template": version("v2") })).await;
+    act.settled("nor after an update", pods("").revisions(2)).await;
+}
+
+async fn same_with_two_sets_of_one_selector(act: &Act) {
+    act.in_any_order("the sets know nothing of each other");
+    let shared = json!({
+        "selector": { "matchLabels": { "app": "shared" } },
+        "template": { "metadata": { "labels": { "app": "shared" } } },
+    });
+    act.create_set(&Set::new("a", 2).spec(shared.clone())).await;
+    act.settled("the first created", pods("a-0 a-1").revisions(1)).await;
+    act.create_set(&Set::new("b", 2).spec(shared).template(version("v2"))).await;
+    act.settled("the second created", pods("a-0:v1 a-1:v1 b-0:v2 b-1:v2").revisions(2)).await;
+    act.update("a", "v3").await;
+    act.settled("the first updated", pods("a-0:v3 a-1:v3 b-0:v2 b-1:v2").revisions(3)).await;
+    act.scale("b", 1).await;
+    act.settled("the second scaled", pods("a-0:v3 a-1:v3 b-0:v2").revisions(3)).await;
+}

@@ -1,0 +1,48 @@
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+use super::*;
+
+fn pod(uid: &str, leaving: bool) -> Pod {
+    let deletion = leaving.then_some("2026-01-01T00:00:00Z");
+    let metadata = json!({ "name": "web-0", "uid": uid, "deletionTimestamp": deletion });
+    serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+}
+
+fn timeline(look: impl FnOnce(&mut Trace)) -> String {
+    let mut trace = Trace::default();
+    look(&mut trace);
+    trace.timeline()
+}
+
+#[test]
+fn a_life_is_a_creation_a_deletion_and_an_end() {
+    let told = timeline(|trace| {
+        Followed::seen(pod("a", false), trace);
+        Followed::seen(pod("a", true), trace);
+        Followed::seen(pod("a", true), trace);
+        <Pod as Followed<Trace>>::gone("web-0", trace);
+        Followed::seen(pod("b", false), trace);
+    });
+    assert_eq!(told, "created web-0 #1\ndeleted web-0 #1\ngone web-0 #1\ncreated web-0 #2");
+}
+
+#[test]
+fn a_deletion_without_grace_is_a_deletion_too() {
+    let told = timeline(|trace| {
+        Followed::seen(pod("a", false), trace);
+        <Pod as Followed<Trace>>::gone("web-0", trace);
+    });
+    assert_eq!(told, "created web-0 #1\ndeleted web-0 #1\ngone web-0 #1");
+}
+
+#[test]
+fn lives_have_the_same_callings_in_every_run() {
+    let mut trace = Trace::default();
+    Followed::seen(pod("a", false), &mut trace);
+    <Pod as Followed<Trace>>::gone("web-0", &mut trace);
+    Followed::seen(pod("b", false), &mut trace);
+    assert_eq!(trace.callings["a"], "Pod web-0 #1");
+    assert_eq!(trace.callings["b"], "Pod web-0 #2");
+    assert_eq!(trace.lives_of("web-0"), 2);
+}

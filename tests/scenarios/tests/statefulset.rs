@@ -1,0 +1,11 @@
+//! Kubernetes' own StatefulSet controller against ours, on a real etcd, kube-apiserver and kube-controller-manager.
+
+use std::process::ExitCode;
+
+use sts_plus_scenarios::native::{bout, scripts};
+use sts_plus_scenarios::theatre;
+
+fn main() -> ExitCode {
+    let scenarios: Vec<_> = scripts::all().into_iter().map(bout::scenario).collect();
+    theatre::play_after(Some(bout::prelude), &scenarios, bout::AT_ONCE)
+}
