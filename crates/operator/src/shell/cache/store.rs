@@ -372,7 +372,10 @@ impl Rows {
             let row = Arc::new(row);
             if let Some(design) = design.flatten() {
                 self.designs.insert(name.clone(), design);
-                touched.extend((!as_before).then(|| Touched::respecified(&row)));
+                if !as_before {
+                    // First, so that the pass which it asks for is not under way already when it does.
+                    touched.insert(0, Touched::respecified(&row));
+                }
             }
             if let Some(group) = &row.group {
                 let groups = self.groups.entry(Arc::clone(&row.namespace)).or_default();
