@@ -20,7 +20,13 @@ use sts_plus_harness::{
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use crate::{DEADLINE, fleet::is_ready, operator::pods, stages::Stages, workload::CONTAINER};
+use crate::{
+    DEADLINE,
+    fleet::is_ready,
+    operator::{install_with, pods},
+    stages::Stages,
+    workload::CONTAINER,
+};
 
 const NAMESPACE: &str = "ledger";
 const SET: &str = "ledger";
@@ -28,6 +34,8 @@ const FEW: usize = 3;
 const MANY: usize = 5;
 /// The pod whose container is killed.
 const VICTIM: usize = 1;
+/// Who looks after sets.
+const CONTROLLER: &str = "system:serviceaccount:sts-plus:sts-plus";
 const LINES: &str = "lines";
 
 fn image_name(version: &str) -> String {
@@ -58,11 +66,18 @@ pub(crate) fn images() -> [Image; 2] {
     })
 }
 
-/// Creates, scales, rolls and hurts a set, and looks at its volumes afterwards.
-///
-/// `controller` is the user that looks after sets, to count its deletions.
-pub(crate) async fn kept(node: &RealNode, controller: &str) {
+/// sts-plus looks after sets, and kube-controller-manager no longer does.
+pub(crate) async fn kept_by_us(node: &RealNode) {
     let mut stages = Stages::begin("a set with data");
+    let without = ["*", "-statefulset-controller"].map(str::to_owned);
+    node.run_controllers(&without).await.unwrap();
+    install_with(node, &["controllers={statefulset}"]).await;
+    stages.end("sts-plus in the place of kube-controller-manager's controller");
+    kept(node, stages).await;
+}
+
+/// Creates, scales, rolls and hurts a set, and looks at its volumes afterwards.
+async fn kept(node: &RealNode, mut stages: Stages) {
     // Volumes of the test itself, since what kube-controller-manager provisions is not in the sandbox.
     let folder = TempDir::new().unwrap();
     node.control_plane().create_namespace(NAMESPACE).await.unwrap();
@@ -112,11 +127,7 @@ pub(crate) async fn kept(node: &RealNode, controller: &str) {
         unbroken(&fs::read_to_string(&file).unwrap(), &pod_name(ordinal));
     }
     let expected = (0..MANY).rev().chain((FEW..MANY).rev()).map(pod_name);
-    assert_eq!(
-        deletions(node, controller),
-        expected.collect::<Vec<_>>(),
-        "each pod rolled once, two scaled away"
-    );
+    assert_eq!(deletions(node), expected.collect::<Vec<_>>(), "each pod rolled once, two scaled away");
     stages.end("every volume holds an unbroken sequence");
 }
 
@@ -223,8 +234,8 @@ fn unbroken(text: &str, pod: &str) {
 }
 
 /// The pods whose deletion the controller asked for and was granted, in order.
-fn deletions(node: &RealNode, controller: &str) -> Vec<String> {
-    let requests = node.control_plane().requests_of(controller).unwrap();
+fn deletions(node: &RealNode) -> Vec<String> {
+    let requests = node.control_plane().requests_of(CONTROLLER).unwrap();
     let deletions = requests.into_iter().filter(|request| {
         (&*request.verb, &*request.resource, &*request.namespace, request.code)
             == ("delete", "pods", NAMESPACE, 200)

@@ -90,8 +90,12 @@ fn main() -> ExitCode {
                 Ok(Completion::Completed)
             },
         ),
-        trial("every_volume_of_a_set_keeps_an_unbroken_ledger", &cluster, async |cluster| {
-            ledger::kept(&cluster.node, "system:serviceaccount:kube-system:statefulset-controller").await;
+        // The last one: it leaves kube-controller-manager without its StatefulSet controller.
+        trial("our_controller_keeps_an_unbroken_ledger_on_every_volume", &cluster, async |cluster| {
+            if let Err(reason) = &cluster.sts_plus {
+                return cannot_run(reason);
+            }
+            ledger::kept_by_us(&cluster.node).await;
             Ok(Completion::Completed)
         }),
     ];

@@ -57,6 +57,11 @@ pub(crate) async fn three_zones(node: &RealNode, sts_plus: &Path) {
 
 /// Installs the chart; where it is installed already, nothing changes.
 pub(crate) async fn install(node: &RealNode) {
+    install_with(node, &[]).await;
+}
+
+/// The same with these settings besides, as helm takes them; where it is installed with others, they change.
+pub(crate) async fn install_with(node: &RealNode, settings: &[&str]) {
     let namespace = json!({
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -68,10 +73,12 @@ pub(crate) async fn install(node: &RealNode) {
     let mut helm = node.program("helm");
     helm.args(["template", "sts-plus", CHART, "--namespace", HOME])
         .args(["--set", &format!("image.repository={repository},image.tag={tag},image.pullPolicy=Never")])
-        .args(["--set", &format!("replicas={COPIES}")]);
+        .args(["--set", &format!("replicas={COPIES}")])
+        .args(settings.iter().flat_map(|setting| ["--set", setting]));
     let manifests = output(helm, "").await.unwrap();
     node.kubectl_with(&["apply", "-f", "-"], &manifests).await.unwrap();
     node.kubectl(&["wait", "--for=condition=Established", "--timeout=2m", "crd", KIND]).await.unwrap();
+    node.kubectl(&["-n", HOME, "rollout", "status", "deployment", "sts-plus", "--timeout=4m"]).await.unwrap();
     ready_pods(node, HOME, COPIES).await;
 }
 
