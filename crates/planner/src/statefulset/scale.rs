@@ -212,6 +212,11 @@ impl<'w> Draft<'w> {
         }
         let kept = match (&design.rolling, &set.strategy) {
             (Some(rolling), _) => rolling.partition,
+            // A parallel set with a budget replaces what is down first, wherever it is: if it came back as it was, it would
+            // be replaced for ever.
+            (None, _) if self.world.features.max_unavailable && design.management == Management::Parallel => {
+                0
+            }
             // A deletion of ours shows in the pods before it shows in the status: what was deleted to be updated must not
             // come back as it was.
             (None, Strategy::RollingUpdate { .. }) => design.counts.current.min(self.current_pods(gone)),

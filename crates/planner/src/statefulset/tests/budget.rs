@@ -276,6 +276,22 @@ fn without_the_feature_one_pod_goes_at_a_time() {
     assert_eq!(cluster.written_to(Kind::Pod), ["delete foo-4"]);
 }
 
+/// L4: a set without a block in its strategy does not replace an unavailable pod by its like, for ever.
+#[test]
+fn a_parallel_set_without_a_block_does_not_replace_a_pod_by_its_like() {
+    let mut cluster = complete(|spec| {
+        spec["replicas"] = json!(2);
+        spec["podManagementPolicy"] = json!("Parallel");
+    });
+    cluster.features.max_unavailable = true;
+    cluster.make_unready("foo-0");
+    cluster.image("two");
+    cluster.rest();
+    assert_eq!(cluster.images(), ["two", "two"]);
+    let pods = ["delete foo-0", "create foo-0", "delete foo-1", "create foo-1"];
+    assert_eq!(cluster.written_to(Kind::Pod), pods);
+}
+
 /// Twelve cases: strategy, way of managing, budget as written, replicas, unavailable ones, and the gauges.
 #[test]
 fn c_c65_the_gauges_show_budget_and_unavailable_pods() {

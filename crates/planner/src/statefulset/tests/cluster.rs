@@ -14,7 +14,7 @@ use super::super::Note;
 use super::super::world::{ClaimRow, Counts, Design, Features, RevisionRow};
 use super::decode::{self, Row};
 use super::operate::{Fault, Op};
-use super::server::{Server, Stored, uses};
+use super::server::{Server, Stored};
 use crate::plan::Kind;
 use crate::pod::PodRow;
 use crate::set::SetRow;
@@ -285,17 +285,15 @@ impl Cluster {
     /// Whether the pod is on its way to Ready and nothing is in its way.
     fn can_advance(&self, stored: &Stored) -> bool {
         let pod = &stored.value;
-        let claims = self
-            .server
-            .list(Kind::Claim)
-            .filter(|claim| !claim.value["metadata"]["deletionTimestamp"].is_string());
-        let usable =
-            claims.filter(|claim| uses(pod, claim.value["metadata"]["name"].as_str().unwrap())).count();
         let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
-        let needed = volumes.filter(|volume| volume["persistentVolumeClaim"].is_object()).count();
+        let mut claims = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
+        let mounted = claims.all(|name| {
+            let claim = self.server.get(Kind::Claim, name);
+            claim.is_some_and(|claim| !claim.value["metadata"]["deletionTimestamp"].is_string())
+        });
         let bad = pod["spec"]["containers"][0]["image"] == BAD;
         match pod["status"]["phase"].as_str() {
-            Some("Pending") => usable == needed,
+            Some("Pending") => mounted,
             Some("Running") if bad => !pod["status"]["containerStatuses"].is_array(),
             Some("Running") => !pod["status"]["conditions"].is_array(),
             _ => false,

@@ -264,6 +264,7 @@ fn built_from(view: &View<'_>, ordinal: u64, revision: &str) {
     let World { set, design, .. } = view.world;
     let kept = match (design.rolling, &set.strategy) {
         (Some(rolling), _) => rolling.partition,
+        (None, _) if view.world.features.max_unavailable && !view.ordered() => 0,
         (None, Strategy::RollingUpdate { .. }) => {
             let of_current = |pod: &&PodRow| {
                 !pod.terminating && view.in_range(&pod.name) && pod.revision.as_deref() == view.current()

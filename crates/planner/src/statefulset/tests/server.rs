@@ -217,7 +217,7 @@ fn on_a_node(pod: &Value) -> bool {
 }
 
 /// Whether a pod has the claim as a volume.
-pub(super) fn uses(pod: &Value, claim: &str) -> bool {
+fn uses(pod: &Value, claim: &str) -> bool {
     let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
     volumes.into_iter().any(|volume| volume["persistentVolumeClaim"]["claimName"] == claim)
 }
