@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use sts_plus_scenarios::native::{bout, scripts};
+use sts_plus_scenarios::native::{bout, scripts, trials};
 use sts_plus_scenarios::theatre;
 
 fn main() -> ExitCode {
-    let scenarios: Vec<_> = scripts::all().into_iter().map(bout::scenario).collect();
+    let mut scenarios = trials::all();
+    scenarios.extend(scripts::all().into_iter().map(bout::scenario));
     theatre::play_after(Some(bout::prelude), &scenarios, bout::AT_ONCE)
 }
