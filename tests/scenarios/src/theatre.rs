@@ -84,6 +84,7 @@ impl Theatre {
         let cluster = match scenario.stage {
             Stage::Shared => self.shared.clone().unwrap(),
             Stage::Own { streaming_lists } => start(&self.runtime, assets, streaming_lists),
+            Stage::OwnWithoutNative => start_without_native(&self.runtime, assets),
         };
         self.runtime.block_on((scenario.play)(cluster.map_err(Failed::from)?, scenario.name));
         Ok(Completion::Completed)

@@ -4,11 +4,12 @@
 use std::process::ExitCode;
 
 use sts_plus_scenarios::native::compare::Rival;
-use sts_plus_scenarios::native::{bout, ids, scripts};
+use sts_plus_scenarios::native::{bout, ids, scripts, trials};
 use sts_plus_scenarios::theatre;
 
 fn main() -> ExitCode {
-    let mut scenarios: Vec<_> = scripts::all().into_iter().map(bout::scenario).collect();
+    let mut scenarios = trials::all();
+    scenarios.extend(scripts::all().into_iter().map(bout::scenario));
     // Theirs is stopped before the second half only if that half is ours.
     if bout::rival() == Rival::Ours {
         scenarios.extend(ids::all());

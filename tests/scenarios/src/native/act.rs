@@ -137,6 +137,11 @@ impl Act {
         self.record.lock().unwrap().any_order = Some(reason);
     }
 
+    /// From here on the order of moves is not chance any more.
+    pub fn in_order_again(&self) {
+        self.record.lock().unwrap().any_order = None;
+    }
+
     /// Events of this kind are a matter of chance with theirs, for this reason, and are not compared.
     pub fn whatever_is_told_of(&self, event: &str, _reason: &'static str) {
         self.record.lock().unwrap().untold.push(event.to_owned());
@@ -370,8 +375,13 @@ impl Act {
             }
             sleep(QUIET).await;
         };
-        let mut words = self.disagreements.lock().unwrap().clone();
-        words.extend(told.iter().map(ToString::to_string));
+        self.disagreements.lock().unwrap().extend(told.iter().map(ToString::to_string));
+        self.agreed();
+    }
+
+    /// Nothing was different so far, whatever was told of it.
+    pub fn agreed(&self) {
+        let words = self.disagreements.lock().unwrap();
         assert!(words.is_empty(), "{} differs:\n{}", self.namespace, words.join("\n"));
     }
 

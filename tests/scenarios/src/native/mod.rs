@@ -14,6 +14,9 @@
 //! of the comparison.
 //!
 //! Scenarios of the behaviour catalogue that need a real API server are played under ours alone, in [`ids`].
+//!
+//! Beside the scripts there are trials of ours alone ([`trials`]): it takes over from theirs and hands back in the middle of
+//! rollouts, and is killed at every write.
 
 pub mod act;
 pub mod bout;
@@ -26,6 +29,7 @@ pub mod ours;
 pub mod picture;
 pub mod scripts;
 pub mod trace;
+pub mod trials;
 
 pub use act::Act;
 pub use expect::pods;
