@@ -36,8 +36,14 @@ fn create(world: &World, template: &ClaimTemplate, ordinal: u32, need: Need) -> 
     labels.extend(world.design.match_labels.clone());
     let name: Box<str> = name(&template.name, &world.set.name, ordinal).into();
     let mut metadata = json!({ "name": name, "namespace": world.set.namespace, "labels": labels });
-    if let Some(metadata) = metadata.as_object_mut().filter(|_| !template.annotations.is_empty()) {
-        metadata.insert("annotations".to_owned(), json!(template.annotations));
+    if let Some(metadata) = metadata.as_object_mut() {
+        if !template.annotations.is_empty() {
+            metadata.insert("annotations".to_owned(), json!(template.annotations));
+        }
+        // A claim that goes with its set belongs to it from the start: there is no moment in which both could part.
+        if world.design.retention.when_deleted == Keep::Delete {
+            metadata.insert("ownerReferences".to_owned(), json!([reference(&controller(&world.set))]));
+        }
     }
     let body = json!({ "metadata": metadata, "spec": template.spec });
     let action = Action {
