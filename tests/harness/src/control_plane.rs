@@ -427,6 +427,27 @@ impl ControlPlane {
         Ok(requests.await?)
     }
 
+    /// Who has created objects of a kind in a namespace, one entry for each, every answered request included. It must be at rest, as
+    /// with [`Self::settled_requests`].
+    pub async fn settled_creators(
+        &self,
+        namespace: &str,
+        resource: &str,
+    ) -> Result<Vec<String>, ControlPlaneError> {
+        let creates = |entry: &AuditEntry| {
+            entry.verb == "create"
+                && (entry.namespace.as_str(), entry.resource.as_str()) == (namespace, resource)
+                && entry.subresource.is_empty()
+                && (200..300).contains(&entry.code)
+        };
+        let what = format!("the audit log to settle for {resource} of {namespace}");
+        let creations = try_until_stable(SETTLE_DEADLINE, AUDIT_QUIET, what, || async {
+            self.mark_audit_log().await?;
+            Ok(self.audit.requests(creates)?)
+        });
+        Ok(creations.await?.into_iter().map(|entry| entry.user).collect())
+    }
+
     /// Asks for something unique and waits until the log has it.
     async fn mark_audit_log(&self) -> Result<(), ControlPlaneError> {
         let marker = format!("/version?marker={}", self.markers.fetch_add(1, Ordering::Relaxed));

@@ -31,6 +31,9 @@ pub trait Cluster: Send + Sync {
     /// What an account that is at rest has asked for: every answered request is there.
     fn settled_requests<'a>(&'a self, account: &'a Account) -> Answer<'a, Vec<Request>>;
 
+    /// Who has created the pods of a namespace that is at rest, one entry for each pod.
+    fn makers_of_pods<'a>(&'a self, namespace: &'a str) -> Answer<'a, Vec<String>>;
+
     /// A kubeconfig for an account, for programs that want a file.
     fn kubeconfig(&self, account: &Account) -> Result<PathBuf, ClusterError>;
 

@@ -49,29 +49,33 @@ impl RealCluster {
         features: &[&str],
     ) -> Result<Self, ControlPlaneError> {
         let controllers = HOLLOW_NODE_CONTROLLERS.iter().chain(&[QUOTAS]).map(|&name| name.into());
-        Self::launch(assets, streaming_lists, features, controllers.collect()).await
+        Self::launch(assets, streaming_lists, features, features, controllers.collect()).await
     }
 
-    /// One without a StatefulSet controller, until [`Cluster::start_native`] is asked for Kubernetes' own.
+    /// One without a StatefulSet controller, until [`Cluster::start_native`] is asked for Kubernetes' own. The features are
+    /// those of the API server; the controllers of kube-controller-manager have the usual ones.
     pub async fn start_without_native(assets: &Assets, features: &[&str]) -> Result<Self, ControlPlaneError> {
         let controllers = HOLLOW_NODE_CONTROLLERS.iter().chain(&[QUOTAS]).filter(|&&name| name != NATIVE);
-        Self::launch(assets, true, features, controllers.map(|&name| name.into()).collect()).await
+        Self::launch(assets, true, features, &[], controllers.map(|&name| name.into()).collect()).await
     }
 
     async fn launch(
         assets: &Assets,
         streaming_lists: bool,
-        features: &[&str],
+        server_features: &[&str],
+        manager_features: &[&str],
         controllers: Vec<String>,
     ) -> Result<Self, ControlPlaneError> {
-        let features = || features.iter().map(|feature| format!("--feature-gates={feature}=true"));
+        let gates = |features: &[&str]| -> Vec<String> {
+            features.iter().map(|feature| format!("--feature-gates={feature}=true")).collect()
+        };
         let limits = ["--kube-api-qps=2000", "--kube-api-burst=4000"].map(str::to_owned);
         let options = Options {
             streaming_lists,
-            api_server_flags: features().collect(),
+            api_server_flags: gates(server_features),
             controllers,
             // Its own limiter would make every scenario wait for it: it allows 20 requests a second by default.
-            controller_manager_flags: limits.into_iter().chain(features()).collect(),
+            controller_manager_flags: limits.into_iter().chain(gates(manager_features)).collect(),
             ..Options::default()
         };
         let control_plane = ControlPlane::start(assets, options).await?;
@@ -135,6 +139,10 @@ impl Cluster for RealCluster {
             let requests = self.control_plane.settled_requests(&identity).await.map_err(failed)?;
             Ok(requests.into_iter().map(request).collect())
         })
+    }
+
+    fn makers_of_pods<'a>(&'a self, namespace: &'a str) -> Answer<'a, Vec<String>> {
+        Box::pin(async move { self.control_plane.settled_creators(namespace, "pods").await.map_err(failed) })
     }
 
     fn kubeconfig(&self, account: &Account) -> Result<PathBuf, ClusterError> {

@@ -14,6 +14,9 @@ use crate::cluster::Cluster;
 use crate::real::RealCluster;
 use crate::scenarios::{Scenario, Stage};
 
+/// Lets the API server keep `maxUnavailable` of a set; a controller heeds it only where it has this switch on, too.
+const MAX_UNAVAILABLE: &str = "MaxUnavailableStatefulSet";
+
 /// Owned by [`play`], so that processes are stopped at the end.
 struct Theatre {
     assets: Result<Assets, AssetsMissing>,
@@ -81,6 +84,7 @@ impl Theatre {
         let cluster = match scenario.stage {
             Stage::Shared => self.shared.clone().unwrap(),
             Stage::Own { streaming_lists } => start(&self.runtime, assets, streaming_lists),
+            Stage::OwnWithoutNative => start_without_native(&self.runtime, assets),
         };
         self.runtime.block_on((scenario.play)(cluster.map_err(Failed::from)?, scenario.name));
         Ok(Completion::Completed)
@@ -93,6 +97,6 @@ fn start(runtime: &Runtime, assets: &Assets, streaming_lists: bool) -> Result<Ar
 }
 
 fn start_without_native(runtime: &Runtime, assets: &Assets) -> Result<Arc<dyn Cluster>, String> {
-    let cluster = runtime.block_on(RealCluster::start_without_native(assets, &[]));
+    let cluster = runtime.block_on(RealCluster::start_without_native(assets, &[MAX_UNAVAILABLE]));
     cluster.map(|cluster| Arc::new(cluster) as _).map_err(|error| error.to_string())
 }

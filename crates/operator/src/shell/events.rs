@@ -30,8 +30,8 @@ const COMBINE_FOR: Duration = Duration::from_mins(10);
 /// Events of one object: a step of a rollout is told word for word, and of a long one what happened in every few seconds.
 const OBJECT_PACE: Pace = Pace { burst: 5.0, refill: Duration::from_secs(5) };
 
-/// Events of all objects: telling must cost less than what is told of.
-const GLOBAL_PACE: Pace = Pace { burst: 50.0, refill: Duration::from_millis(50) };
+/// Events of all objects: telling must cost less than what is told of, which is two writes for each pod that is replaced.
+const GLOBAL_PACE: Pace = Pace { burst: 25.0, refill: Duration::from_millis(100) };
 
 /// How an event begins that stands for several: as upstream's do.
 const COMBINED: &str = "(combined from similar events): ";

@@ -19,7 +19,7 @@ use super::expect::Expect;
 use super::manifest::{Set, version};
 use super::picture::{Picture, Raw};
 use super::trace::{Move, Trace, Verb};
-use crate::cluster::Cluster;
+use crate::cluster::{Account, Cluster};
 use crate::observer::{DEADLINE, Observer};
 
 /// Between the two reads that have to be the same: many times what a controller takes for its next write.
@@ -68,6 +68,7 @@ pub struct Act {
     record: Mutex<Record>,
     theirs: Option<(Arc<Record>, Rival)>,
     disagreements: Mutex<Vec<String>>,
+    pods_by_hand: AtomicUsize,
 }
 
 /// The kinds that users of scripts write.
@@ -127,12 +128,18 @@ impl Act {
             record: Mutex::default(),
             theirs,
             disagreements: Mutex::default(),
+            pods_by_hand: AtomicUsize::new(0),
         }
     }
 
     /// The moves of a step may come in any order, for this reason.
     pub fn in_any_order(&self, reason: &'static str) {
         self.record.lock().unwrap().any_order = Some(reason);
+    }
+
+    /// From here on the order of moves is not chance any more.
+    pub fn in_order_again(&self) {
+        self.record.lock().unwrap().any_order = None;
     }
 
     /// Events of this kind are a matter of chance with theirs, for this reason, and are not compared.
@@ -152,7 +159,11 @@ impl Act {
             api_version: kind.resource().api_version,
             kind: kind.resource().kind,
         });
-        self.objects(kind).create(&PostParams::default(), &object).await.unwrap()
+        let created = self.objects(kind).create(&PostParams::default(), &object).await.unwrap();
+        if kind == Kind::Pod {
+            self.pods_by_hand.fetch_add(1, Ordering::Relaxed);
+        }
+        created
     }
 
     /// Creates a set.
@@ -364,8 +375,13 @@ impl Act {
             }
             sleep(QUIET).await;
         };
-        let mut words = self.disagreements.lock().unwrap().clone();
-        words.extend(told.iter().map(ToString::to_string));
+        self.disagreements.lock().unwrap().extend(told.iter().map(ToString::to_string));
+        self.agreed();
+    }
+
+    /// Nothing was different so far, whatever was told of it.
+    pub fn agreed(&self) {
+        let words = self.disagreements.lock().unwrap();
         assert!(words.is_empty(), "{} differs:\n{}", self.namespace, words.join("\n"));
     }
 
@@ -374,6 +390,18 @@ impl Act {
         let told = Events::read(&self.user, &self.namespace).await.unwrap().deletions();
         let seen = self.trace().moves.iter().filter(|step| step.verb == Verb::Deleted).count();
         assert!(told <= seen, "{told} deletions told, {seen} seen");
+    }
+
+    /// Every pod that ever was came from this account, but for those that the user made by hand.
+    pub async fn pods_come_from(&self, account: &Account) {
+        let makers = self.cluster.makers_of_pods(&self.namespace).await.unwrap();
+        let (ours, others): (Vec<_>, Vec<_>) = makers.into_iter().partition(|maker| *maker == account.user);
+        let by_hand = self.pods_by_hand.load(Ordering::Relaxed);
+        assert_eq!(others.len(), by_hand, "pods that are not ours: {others:?}");
+        // Every controller of Kubernetes is one of its users.
+        assert!(others.iter().all(|maker| !maker.starts_with("system:")), "{others:?}");
+        let seen = self.trace().moves.iter().filter(|step| step.verb == Verb::Created).count();
+        assert_eq!(ours.len() + by_hand, seen, "pods made and pods seen");
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Script {
 }
 
 /// Who plays in the second half.
-fn rival() -> Rival {
+pub fn rival() -> Rival {
     if std::env::var(RIVAL).is_ok_and(|name| name == "theirs") { Rival::Theirs } else { Rival::Ours }
 }
 
@@ -111,13 +111,14 @@ async fn play_ours(cluster: Arc<dyn Cluster>, name: &'static str) {
         None => panic!("theirs has not played it"),
     };
     let act = Act::new(&cluster, "o", name, Some((theirs, rival()))).await;
-    let _operator = match rival() {
-        Rival::Ours => Some(super::ours::start(&cluster, &act.namespace, Features::default()).await.0),
+    let ours = match rival() {
+        Rival::Ours => Some(super::ours::start(&cluster, &act.namespace, Features::default()).await),
         Rival::Theirs => None,
     };
     (script.play)(&act).await;
     act.conclude().await;
-    if rival() == Rival::Ours {
+    if let Some((_operator, account)) = &ours {
         act.each_deletion_is_told_once().await;
+        act.pods_come_from(account).await;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Something that is not the same.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub struct Allowed {
 
 /// All differences that are meant to be. One more is not seen here: the volumes of claims, which theirs puts into pods in
 /// any order, are sorted in every picture.
-pub const ALLOWED: [Allowed; 3] = [
+pub const ALLOWED: [Allowed; 4] = [
     Allowed {
         item: "It waits for its own writes",
         scripts: &[],
@@ -65,6 +65,11 @@ pub const ALLOWED: [Allowed; 3] = [
         covers: |found| {
             found.is_event("SuccessfulUpdate") && subset(&found.ours["messages"], &found.theirs["messages"])
         },
+    },
+    Allowed {
+        item: "Broken pods may be replaced, and unreadable revisions are told",
+        scripts: &["same_when_a_stored_revision_does_not_decode"],
+        covers: |found| found.is_event("RevisionUnreadable") && found.theirs["messages"] == json!([]),
     },
 ];
 

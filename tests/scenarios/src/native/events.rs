@@ -96,6 +96,18 @@ impl Events {
         told.map(|(_, told)| usize::try_from(told.count).unwrap_or_default()).sum()
     }
 
+    /// How often something went wrong, as far as it was told.
+    pub fn warnings(&self) -> i32 {
+        let told = self.told.iter().filter(|((_, severity, _), _)| severity != NORMAL);
+        told.map(|(_, told)| told.count).sum()
+    }
+
+    /// What was told for a reason.
+    pub fn messages<'a>(&'a self, reason: &'a str) -> impl Iterator<Item = &'a String> {
+        let told = self.told.iter().filter(move |((_, _, known), _)| known == reason);
+        told.flat_map(|(_, told)| &told.messages)
+    }
+
     /// Whether something about a set may have been dropped.
     fn incomplete(&self, set: &str) -> bool {
         let about: Vec<_> = self.told.iter().filter(|((known, _, _), _)| known == set).collect();

@@ -11,9 +11,15 @@ use crate::rules;
 
 /// Starts it with an account of its own, which may do what the chart permits.
 pub async fn start(cluster: &Arc<dyn Cluster>, namespace: &str, features: Features) -> (Operator, Account) {
+    let account = account(cluster, namespace).await;
+    (start_as(&account, namespace, features), account)
+}
+
+/// An account of its own, which may do what the chart permits.
+pub async fn account(cluster: &Arc<dyn Cluster>, namespace: &str) -> Account {
     let account = cluster.newcomer("operator").unwrap();
     cluster.grant(&account, Some(namespace), [rules::work(), rules::statefulset()].concat()).await.unwrap();
-    (start_as(&account, namespace, features), account)
+    account
 }
 
 /// Starts it with an account that there is already.

@@ -16,6 +16,8 @@ pub struct Trace {
     pub moves: Vec<Move>,
     /// What each object that was ever seen is called, by UID: the same in every run.
     pub callings: HashMap<String, String>,
+    /// For each deletion of a pod, how many other pods that had been there were not Ready at that time.
+    pub down_at_deletions: Vec<usize>,
     /// The live objects of each kind by name.
     live: BTreeMap<(&'static str, String), Live>,
     lives: HashMap<(&'static str, String), usize>,
@@ -26,6 +28,7 @@ pub struct Trace {
 struct Live {
     uid: String,
     leaving: bool,
+    ready: bool,
 }
 
 /// Something that happened to a pod.
@@ -80,7 +83,8 @@ impl Trace {
         lines.join("\n")
     }
 
-    fn seen(&mut self, kind: &'static str, object: &impl Resource) {
+    /// `ready` matters for pods only.
+    fn seen(&mut self, kind: &'static str, object: &impl Resource, ready: bool) {
         let name = object.name_any();
         let uid = object.uid().unwrap_or_default();
         let leaving = object.meta().deletion_timestamp.is_some();
@@ -96,7 +100,7 @@ impl Trace {
         if leaving && known != Some(true) {
             self.note(kind, Verb::Deleted, &uid);
         }
-        self.live.insert(key, Live { uid, leaving });
+        self.live.insert(key, Live { uid, leaving, ready });
     }
 
     fn gone(&mut self, kind: &'static str, name: &str) {
@@ -111,8 +115,19 @@ impl Trace {
     fn note(&mut self, kind: &str, verb: Verb, uid: &str) {
         if kind == POD {
             let pod = self.callings[uid].trim_start_matches("Pod ").to_owned();
+            if verb == Verb::Deleted {
+                let down = self.others_down(&pod);
+                self.down_at_deletions.push(down);
+            }
             self.moves.push(Move { verb, pod });
         }
+    }
+
+    fn others_down(&self, pod: &str) -> usize {
+        let itself = pod.rsplit_once(" #").map_or(pod, |(name, _)| name);
+        let up = |key| self.live.get(key).is_some_and(|live| live.ready && !live.leaving);
+        let others = self.lives.keys().filter(|(kind, name)| *kind == POD && name != itself);
+        others.filter(|key| !up(*key)).count()
     }
 
     fn names(&self, kind: &str) -> Vec<(String, Option<String>)> {
@@ -138,10 +153,10 @@ impl Onlooking for Trace {
 
 /// The kinds whose comings and goings are followed.
 macro_rules! followed {
-    ($($kind:ty: $word:ident),*) => {$(
+    ($($kind:ty: $word:ident, $ready:expr;)*) => {$(
         impl Followed<Trace> for $kind {
             fn seen(self, trace: &mut Trace) {
-                trace.seen($word, &self);
+                trace.seen($word, &self, ($ready)(&self));
             }
 
             fn gone(name: &str, trace: &mut Trace) {
@@ -154,7 +169,12 @@ macro_rules! followed {
         }
     )*};
 }
-followed!(Pod: POD, StatefulSet: SET, PersistentVolumeClaim: CLAIM);
+followed!(Pod: POD, is_ready; StatefulSet: SET, |_| true; PersistentVolumeClaim: CLAIM, |_| true;);
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|known| known.type_ == "Ready" && known.status == "True")
+}
 
 #[cfg(test)]
 #[path = "trace_tests.rs"]

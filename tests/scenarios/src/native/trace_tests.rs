@@ -4,9 +4,14 @@ use serde_json::json;
 use super::*;
 
 fn pod(uid: &str, leaving: bool) -> Pod {
+    named("web-0", uid, leaving, true)
+}
+
+fn named(name: &str, uid: &str, leaving: bool, ready: bool) -> Pod {
     let deletion = leaving.then_some("2026-01-01T00:00:00Z");
-    let metadata = json!({ "name": "web-0", "uid": uid, "deletionTimestamp": deletion });
-    serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+    let metadata = json!({ "name": name, "uid": uid, "deletionTimestamp": deletion });
+    let condition = json!({ "type": "Ready", "status": if ready { "True" } else { "False" } });
+    serde_json::from_value(json!({ "metadata": metadata, "status": { "conditions": [condition] } })).unwrap()
 }
 
 fn timeline(look: impl FnOnce(&mut Trace)) -> String {
@@ -45,4 +50,18 @@ fn lives_have_the_same_callings_in_every_run() {
     assert_eq!(trace.callings["a"], "Pod web-0 #1");
     assert_eq!(trace.callings["b"], "Pod web-0 #2");
     assert_eq!(trace.lives_of("web-0"), 2);
+}
+
+#[test]
+fn at_a_deletion_the_others_that_are_down_are_counted() {
+    let mut trace = Trace::default();
+    Followed::seen(named("web-0", "a", false, true), &mut trace);
+    Followed::seen(named("web-1", "b", false, true), &mut trace);
+    Followed::seen(named("web-2", "c", false, false), &mut trace);
+    // One is not ready; then one is on its way out as well; then it is gone.
+    Followed::seen(named("web-1", "b", true, true), &mut trace);
+    Followed::seen(named("web-2", "c", true, true), &mut trace);
+    <Pod as Followed<Trace>>::gone("web-1", &mut trace);
+    <Pod as Followed<Trace>>::gone("web-0", &mut trace);
+    assert_eq!(trace.down_at_deletions, [1, 1, 2]);
 }

@@ -41,6 +41,8 @@ pub enum Stage {
         /// Whether that cluster streams lists.
         streaming_lists: bool,
     },
+    /// On a cluster of its own without a StatefulSet controller, because it decides when there is one.
+    OwnWithoutNative,
 }
 
 /// Scenarios from functions of the same name that take a scene.

@@ -28,7 +28,7 @@ pub(super) fn all() -> Vec<Script> {
 }
 
 /// A pod that somebody makes by hand.
-pub(super) fn pod(name: &str, labels: &Value, owners: &[Value]) -> Value {
+pub fn pod(name: &str, labels: &Value, owners: &[Value]) -> Value {
     json!({
         "metadata": { "name": name, "labels": labels, "ownerReferences": owners },
         "spec": { "automountServiceAccountToken": false, "containers": containers("v0") },

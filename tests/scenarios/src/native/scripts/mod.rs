@@ -1,6 +1,8 @@
 //! All scripts, by topic. A name is a sentence that begins with what is claimed: both do the same.
 
 use super::bout::Script;
+pub use identity::pod;
+pub use trouble::{broken_revision, quota, too_long};
 
 mod claims;
 mod history;

@@ -1,5 +1,7 @@
 //! What stands in the way.
 
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::identity::pod;
@@ -17,10 +19,12 @@ pub(super) fn all() -> Vec<Script> {
         same_when_a_pod_of_somebody_else_is_in_the_way,
         same_with_a_name_that_is_too_long,
         same_with_two_sets_of_one_selector,
+        same_when_a_stored_revision_does_not_decode,
     ]
 }
 
-async fn quota(act: &Act, hard: &Value) {
+/// Allows no more than that.
+pub async fn quota(act: &Act, hard: &Value) {
     act.create(Kind::Quota, json!({ "metadata": { "name": "few" }, "spec": { "hard": hard } })).await;
     enforced(act, hard).await;
 }
@@ -70,9 +74,46 @@ async fn same_when_a_pod_of_somebody_else_is_in_the_way(act: &Act) {
     act.settled("gone", pods("web-0 web-1 web-2")).await;
 }
 
+/// A name of a set that fits into a label, while that of its revision, which is a label of its pods, does not.
+pub fn too_long() -> String {
+    "w".repeat(58)
+}
+
+/// Stores a revision that no template can be read from, and makes it the current one of a set.
+pub async fn broken_revision(act: &Act, set: &str) {
+    let uid = act.objects(Kind::Set).get(set).await.unwrap().uid();
+    let name = format!("{set}-broken");
+    let owner = json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "name": set, "uid": uid, "controller": true,
+    });
+    act.create(
+        Kind::Revision,
+        json!({
+            "metadata": { "name": name, "labels": { "app": set }, "ownerReferences": [owner] },
+            "data": { "spec": { "template": 5 } },
+            "revision": 1,
+        }),
+    )
+    .await;
+    let status = json!({ "status": { "currentRevision": name } });
+    let sets = act.objects(Kind::Set);
+    sets.patch_status(set, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+}
+
+async fn same_when_a_stored_revision_does_not_decode(act: &Act) {
+    act.create_set(&Set::new("web", 2)).await;
+    act.settled("created", pods("web-0 web-1").revisions(1)).await;
+    broken_revision(act, "web").await;
+    act.scale("web", 3).await;
+    act.settled("stuck", pods("web-0 web-1").revisions(2).whatever_the_status()).await;
+    act.delete(Kind::Revision, "web-broken").await;
+    // Theirs does not look by itself when a revision goes.
+    act.scale("web", 4).await;
+    act.settled("mended", pods("web-0 web-1 web-2 web-3").revisions(1)).await;
+}
+
 async fn same_with_a_name_that_is_too_long(act: &Act) {
-    // A pod's name is a label value, and so is that of its revision, which is longer.
-    let name = "w".repeat(58);
+    let name = too_long();
     act.create_set(&Set::new(&name, 2)).await;
     act.settled("no pod has a label of that length", pods("").revisions(1)).await;
     act.respec(&name, json!({ "template": version("v2") })).await;
