@@ -92,9 +92,10 @@ async fn c_e11_scaling_in_order_halts_at_an_unready_pod(act: &Act) {
     let known = so_far(act);
     act.scale("web", 0).await;
     act.settled("scaling down halts", pods("web-0! web-1! web-2!")).await;
-    for pod in ["web-0", "web-1", "web-2"] {
-        act.afflict(pod, "").await;
-    }
+    act.afflict("web-2", "").await;
+    act.settled("halts at the next", pods("web-0! web-1!")).await;
+    // The lowest may be unready: nothing below it waits.
+    act.afflict("web-1", "").await;
     act.settled("scaled down", pods("")).await;
     assert_eq!(since(act, known), ["deleted web-2 #1", "deleted web-1 #1", "deleted web-0 #1"]);
 }
