@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::{USUAL, ids, since, so_far};
+use super::{USUAL, ids, lives, since, so_far};
 use crate::native::act::Kind;
 use crate::native::{Act, Set, pods};
 use crate::scenarios::Scenario;
@@ -65,11 +65,10 @@ async fn c_i3_ended_pods_are_replaced_and_a_held_one_survives(act: &Act) {
     act.object_is(Kind::Pod, "web-1", "replaced", |pod| pod.data["status"]["phase"] == "Running").await;
     act.object_is(Kind::Pod, "web-2", "replaced", |pod| pod.data["status"]["phase"] == "Running").await;
     act.settled("two replaced", pods("web-0~ web-1 web-2")).await;
-    let lives = |act: &Act| ["web-0", "web-1", "web-2"].map(|pod| act.trace().lives_of(pod));
-    assert_eq!(lives(act), [1, 2, 2]);
+    assert_eq!(lives(act, ["web-0", "web-1", "web-2"]), [1, 2, 2]);
     act.merge(Kind::Pod, "web-0", json!({ "metadata": { "finalizers": null } })).await;
     act.settled("let go", pods("web-0 web-1 web-2")).await;
-    assert_eq!(lives(act), [2, 2, 2]);
+    assert_eq!(lives(act, ["web-0", "web-1", "web-2"]), [2, 2, 2]);
 }
 
 async fn c_i4_ready_is_not_available(act: &Act) {
@@ -145,7 +144,7 @@ async fn c_i7_a_pod_below_the_partition_comes_back_old(act: &Act) {
     act.settled("failed and held", pods("web-0:v1!~ web-1:v2")).await;
     act.merge(Kind::Pod, "web-0", json!({ "metadata": { "finalizers": null } })).await;
     act.settled("back on the old template", pods("web-0:v1 web-1:v2")).await;
-    assert_eq!((act.trace().lives_of("web-0"), act.trace().lives_of("web-1")), (2, 2));
+    assert_eq!(lives(act, ["web-0", "web-1"]), [2, 2]);
 }
 
 async fn c_i8_ordinals_begin_where_asked(act: &Act) {

@@ -64,6 +64,12 @@ fn since(act: &Act, known: usize) -> Vec<String> {
     of_controllers.map(ToString::to_string).collect()
 }
 
+/// How many pods have had each of these names.
+fn lives<const N: usize>(act: &Act, pods: [&str; N]) -> [usize; N] {
+    let trace = act.trace();
+    pods.map(|pod| trace.lives_of(pod))
+}
+
 /// How many moves there have been.
 fn so_far(act: &Act) -> usize {
     act.trace().moves.len()
