@@ -55,8 +55,12 @@ impl RealCluster {
     /// One without a StatefulSet controller, until [`Cluster::start_native`] is asked for Kubernetes' own. The features are
     /// those of the API server; the controllers of kube-controller-manager have the usual ones.
     pub async fn start_without_native(assets: &Assets, features: &[&str]) -> Result<Self, ControlPlaneError> {
-        let controllers = HOLLOW_NODE_CONTROLLERS.iter().chain(&[QUOTAS]).filter(|&&name| name != NATIVE);
-        Self::launch(assets, true, features, &[], controllers.map(|&name| name.into()).collect()).await
+        Self::launch(assets, true, features, &[], all_but_native()).await
+    }
+
+    /// The same with lists that are not streamed.
+    pub async fn start_without_native_and_streaming(assets: &Assets) -> Result<Self, ControlPlaneError> {
+        Self::launch(assets, false, &[], &[], all_but_native()).await
     }
 
     async fn launch(
@@ -178,6 +182,11 @@ impl Cluster for RealCluster {
             tokio::task::spawn_blocking(move || drop(running)).await.map_err(failed)
         })
     }
+}
+
+fn all_but_native() -> Vec<String> {
+    let controllers = HOLLOW_NODE_CONTROLLERS.iter().chain(&[QUOTAS]).filter(|&&name| name != NATIVE);
+    controllers.map(|&name| name.into()).collect()
 }
 
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> ClusterError {

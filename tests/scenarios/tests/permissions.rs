@@ -1,5 +1,5 @@
 //! The chart grants what the operator uses, and nothing else: the rules against the API server's own record, over
-//! servers that stream lists and servers that do not, a lost answer, a repeated event and a standby.
+//! servers that stream lists and servers that do not, lost answers, a repeated event, a standby and the life of a set.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,8 +8,8 @@
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -27,9 +27,11 @@ use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
 use sts_plus_planner::statefulset::world::Features;
-use sts_plus_scenarios::cluster::Cluster;
+use sts_plus_scenarios::cluster::{Account, Cluster};
 use sts_plus_scenarios::fixture::{Template, three_zones};
 use sts_plus_scenarios::gated::{Answers, Gated, Rollout, Says, Set};
+use sts_plus_scenarios::native::act::Kind;
+use sts_plus_scenarios::native::{self, Act, manifest, ours, pods};
 use sts_plus_scenarios::observer::DEADLINE;
 use sts_plus_scenarios::real::RealCluster;
 use sts_plus_scenarios::rules;
@@ -40,6 +42,13 @@ use tokio::task::JoinSet;
 
 /// A verb on a resource.
 type Use = (String, String);
+
+/// Never asked for by themselves: the admission plugin OwnerReferencesPermissionEnforcement, which this API server does not
+/// run, looks for the permission when an object names such an owner.
+const LOOKED_FOR_BY_ADMISSION: [&str; 2] = ["statefulsets/finalizers", "pods/finalizers"];
+
+/// Of what is created first in each of these collections the answer is lost.
+const LOST: [&str; 3] = ["pods", "persistentvolumeclaims", "controllerrevisions"];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -53,8 +62,10 @@ fn main() -> ExitCode {
 }
 
 fn compare(assets: &Assets) -> Result<Completion, Failed> {
-    let granted = [rules::work(), rules::home(), rules::secrets()].concat();
-    let granted: BTreeSet<Use> = granted.iter().flat_map(uses).collect();
+    let granted = [rules::work(), rules::statefulset(), rules::home(), rules::secrets()].concat();
+    let granted = granted.iter().flat_map(uses);
+    let granted: BTreeSet<Use> =
+        granted.filter(|(_, resource)| !LOOKED_FOR_BY_ADMISSION.contains(&resource.as_str())).collect();
     let mut used = BTreeSet::new();
     for streaming_lists in [true, false] {
         let runtime = Runtime::new().unwrap();
@@ -63,6 +74,9 @@ fn compare(assets: &Assets) -> Result<Completion, Failed> {
         used.extend(runtime.block_on(gated_rollout(&cluster)));
         used.extend(runtime.block_on(group_rollout(cluster)));
     }
+    let runtime = Runtime::new().unwrap();
+    let cluster = runtime.block_on(RealCluster::start_without_native_and_streaming(assets)).unwrap();
+    used.extend(runtime.block_on(controlled_set(&(Arc::new(cluster) as _))));
     let unused: Vec<_> = granted.difference(&used).collect();
     let missing: Vec<_> = used.difference(&granted).collect();
     if unused.is_empty() && missing.is_empty() {
@@ -151,6 +165,44 @@ async fn group_rollout(cluster: Arc<dyn Cluster>) -> BTreeSet<Use> {
     .await;
     stop.send_replace(true);
     while operators.join_next().await.is_some() {}
+    let requests = cluster.settled_requests(&account).await.unwrap();
+    let refused: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    requests.into_iter().map(|request| (request.verb, request.resource)).collect()
+}
+
+/// The life of a set with everything that makes its controller ask for something: a pod that leaves and comes
+/// back, answers that get lost, claims that change hands, a template that comes back, and history that is not kept.
+async fn controlled_set(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
+    let act = Act::new(cluster, "o", "permissions", None).await;
+    let account = ours::account(cluster, &act.namespace).await;
+    let lost = Mutex::new(BTreeSet::new());
+    let faults = Faults::new(move |call| {
+        let collection = call.path.split(['?', '/']).find(|part| LOST.contains(part));
+        let created = collection.filter(|_| call.method == "POST");
+        let first = created.is_some_and(|kind| lost.lock().unwrap().insert(kind.to_owned()));
+        if first { Fault::LoseAnswer } else { Fault::None }
+    });
+    let client = faults.client(&account.client);
+    let operator =
+        ours::start_as(&Account { client, ..account.clone() }, &act.namespace, Features::default());
+    act.create_set(&native::Set::new("web", 2).claims(&["data"])).await;
+    act.settled("created", pods("web-0:v1 web-1:v1").claims("data-web-0 data-web-1")).await;
+    for (app, expected) in [("other", "web-0 web-1?"), ("web", "web-0 web-1")] {
+        act.merge(Kind::Pod, "web-1", json!({ "metadata": { "labels": { "app": app } } })).await;
+        act.settled(app, pods(expected)).await;
+    }
+    let retention = manifest::retention("Retain", "Delete");
+    act.respec("web", json!({ "persistentVolumeClaimRetentionPolicy": retention })).await;
+    act.settled("claims owned", pods("web-0 web-1").claims("data-web-0@web data-web-1@web")).await;
+    for (version, revisions) in [("v2", 2), ("v1", 2)] {
+        act.update("web", version).await;
+        let expected = format!("web-0:{version} web-1:{version}");
+        act.settled(version, pods(&expected).revisions(revisions)).await;
+    }
+    act.respec("web", json!({ "revisionHistoryLimit": 0 })).await;
+    act.settled("no history", pods("web-0 web-1").revisions(1)).await;
+    operator.stop().await;
     let requests = cluster.settled_requests(&account).await.unwrap();
     let refused: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();
     assert!(refused.is_empty(), "{refused:#?}");
