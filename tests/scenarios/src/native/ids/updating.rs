@@ -133,6 +133,6 @@ async fn c_e9_no_more_than_two_are_unavailable(act: &Act) {
     act.settled("two down", pods("web-0:v1 web-1:v1 web-2:v1 web-3:v2!")).await;
     act.afflict("web-3", "").await;
     act.settled("updated", pods("web-0:v2 web-1:v2 web-2:v2 web-3:v2 web-4:v2")).await;
-    onlooker.until("all to be ready", |view| view.all_ready()).await;
+    onlooker.until("all to be ready", Budget::all_ready).await;
     assert_eq!(onlooker.view().most_unavailable(), 2);
 }
