@@ -37,9 +37,12 @@ const WITHOUT: [(&str, u32, u32, &str); 6] = [
 
 const RECREATE: &str = "the Recreate strategy of 1.37, which a 1.36 server refuses";
 
+/// Whether a line before a function says that it is a test.
+type IsTest = fn(&str) -> bool;
+
 /// Where tests stand: whether a function is one is told by its attribute or, where scenarios are listed by name and one that
 /// is not listed is dead code, by being there.
-const PLACES: [(&str, fn(&str) -> bool); 2] =
+const PLACES: [(&str, IsTest); 2] =
     [("crates", is_marked), ("tests/scenarios/src/native/ids", is_a_scenario)];
 
 fn ids() -> impl Iterator<Item = (&'static str, u32)> {

@@ -10,8 +10,8 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patc
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use sts_plus_cluster::nodes::behaviour;
-use sts_plus_harness::wait::{NotYet, until};
-use tokio::time::{Instant, sleep};
+use sts_plus_harness::wait::{NotYet, try_until, try_until_stable, until};
+use tokio::time::Instant;
 
 use super::compare::{Rival, differences, unexpected};
 use super::events::Events;
@@ -308,14 +308,13 @@ impl Act {
 
     /// Two reads of everything that are the same, and as expected.
     async fn quiet(&self, step: &str, expected: &Expect) -> (Picture, Vec<Move>) {
-        until(DEADLINE, format!("{} to settle after {step:?}", self.namespace), || async {
-            let before = self.look().await?;
-            expected.check(&before.0).map_err(NotYet::saw)?;
-            sleep(QUIET).await;
-            let after = self.look().await?;
-            if before == after { Ok(after) } else { Err(NotYet::saw("it still moves")) }
-        })
-        .await
+        let what = format!("{} to settle after {step:?}", self.namespace);
+        let settled = try_until_stable(DEADLINE, QUIET, what, || async {
+            let seen = self.look().await?;
+            expected.check(&seen.0).map_err(NotYet::saw)?;
+            Ok(seen)
+        });
+        settled.await.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Everything there is, if the onlooker knows of all of it.
@@ -365,17 +364,21 @@ impl Act {
     pub async fn conclude(&self) {
         let Some((theirs, rival)) = &self.theirs else { return };
         let untold = self.record.lock().unwrap().untold.clone();
-        let deadline = Instant::now() + AGREEMENT_DEADLINE;
-        let told = loop {
-            let mut ours = Events::read(&self.user, &self.namespace).await.unwrap();
+        let told = Mutex::new(Vec::new());
+        let agreed = try_until(AGREEMENT_DEADLINE, "both to tell the same", || async {
+            let mut ours = Events::read(&self.user, &self.namespace).await?;
             ours.without(&untold);
-            let told = unexpected(theirs.events.compare(&ours), &self.script, *rival);
-            if told.is_empty() || Instant::now() > deadline {
-                break told;
+            let differences = unexpected(theirs.events.compare(&ours), &self.script, *rival);
+            if differences.is_empty() {
+                return Ok(());
             }
-            sleep(QUIET).await;
-        };
-        self.disagreements.lock().unwrap().extend(told.iter().map(ToString::to_string));
+            let words: Vec<_> = differences.iter().map(ToString::to_string).collect();
+            told.lock().unwrap().clone_from(&words);
+            Err(NotYet::saw(words.join(", ")))
+        });
+        if agreed.await.is_err() {
+            self.disagreements.lock().unwrap().extend(told.into_inner().unwrap());
+        }
         self.agreed();
     }
 
