@@ -260,6 +260,10 @@ fn c_u12_the_edges_of_the_table() {
         assert!(!met(vec![ours(own), foreign()]), "a foreign controller next to ours");
         assert!(met(vec![foreign()]), "a foreign controller alone");
     }
+    // What a former set or pod has is left alone whatever we have beside it.
+    let (former_set, former_pod) = (ours(Owner { uid: "stale", ..SET }), ours(Owner { uid: "stale", ..POD }));
+    assert!(policy(WITH_SET, true).is_met(&claim(vec![reference(POD, None), former_set])));
+    assert!(policy(RETAIN, true).is_met(&claim(vec![former_pod, reference(SET, None)])));
 }
 
 fn repaired(policy: Policy<'_>, owners: Vec<OwnerRef>) -> Vec<OwnerRef> {
