@@ -48,6 +48,7 @@ pub mod prometheus;
 pub mod proxy;
 pub mod real_node;
 pub mod sandbox;
+pub mod schemas;
 pub mod target;
 pub mod wait;
 

@@ -30,6 +30,12 @@ impl Operator {
         Self::launch(client, Settings { controllers, features, ..settings(scope, instance) })
     }
 
+    /// Starts one that controls StatefulSets and rolls their groups, on a cluster that has nobody else for either.
+    pub fn start_with_native(client: Client, scope: Scope, instance: &str) -> Self {
+        let controllers = Controllers { rollout_group: true, phased_rollout: false, statefulset: true };
+        Self::launch(client, Settings { controllers, ..settings(scope, instance) })
+    }
+
     /// Starts one that writes only while it holds the lease of a namespace.
     pub fn start_elected(client: Client, scope: Scope, instance: &str, namespace: &str) -> Self {
         Self::start_with(client, scope, instance, Some(lease::Config::new(namespace, instance)))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::chance;
+use crate::chance;
 
 /// What every annotation here begins with.
 pub const PREFIX: &str = "hollow.sts.plus/";

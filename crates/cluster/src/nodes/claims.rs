@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::call::Call;
-use super::clock::Moment;
 use super::shell::{Keeper, Step};
 use super::watch::{Event, Key, Row};
+use crate::clock::Moment;
 
 /// The provisioner that our volumes name.
 const PROVISIONER: &str = "hollow.sts.plus/volumes";

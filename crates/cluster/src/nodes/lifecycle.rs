@@ -10,10 +10,10 @@
 use std::time::Duration;
 
 use super::behaviour::{Delay, Fault};
-use super::clock::Moment;
 use super::node::Nodes;
 use super::pod::{Containers, Phase, Place, Pod, Stage};
 use super::shell::Step;
+use crate::clock::Moment;
 
 /// Wait before the first restart of a crashing container; each further one takes twice as long. A tenth of a
 /// kubelet's, so that a test sees restarts grow within seconds.

@@ -52,19 +52,17 @@ use tracing::warn;
 
 pub use self::behaviour::{Delay, DelayError};
 use self::claims::Claims;
-use self::clock::Clock;
 use self::lifecycle::Defaults;
 pub use self::node::Node;
 use self::node::Nodes;
 use self::pods::Pods;
 use self::shell::{MAX_WAITING_EVENTS, Shell};
 use self::watch::{Event, Follower, Row};
+use crate::clock::Clock;
 
 pub mod behaviour;
 mod call;
-mod chance;
 mod claims;
-mod clock;
 mod lifecycle;
 mod node;
 mod pod;
@@ -88,6 +86,8 @@ pub struct Config {
     pub stop_delay: Delay,
     /// What the delays of pods are drawn from.
     pub seed: u64,
+    /// The clock that pods show; none: the time of day.
+    pub clock: Option<Clock>,
 }
 
 /// There is no hollow node of this name.
@@ -151,7 +151,7 @@ impl HollowNodes {
     }
 
     async fn work(&self) {
-        let clock = Clock::start();
+        let clock = self.config.clock.unwrap_or_else(Clock::start);
         let mut lost = self.lost.subscribe();
         let mut nodes = Nodes { all: self.config.nodes.clone(), lost: lost.borrow_and_update().clone() };
         // Pods on a node that is not there would look like orphans to a garbage collector.
@@ -253,3 +253,7 @@ impl Running {
         self.work.shutdown().await;
     }
 }
+
+#[cfg(test)]
+#[path = "embedded_tests.rs"]
+mod embedded_tests;

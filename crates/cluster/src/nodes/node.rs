@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::call::Call;
-use super::chance;
 use super::pod::split_ordinal;
+use crate::chance;
 
 /// Where nodes have their addresses; pods have theirs elsewhere, so that the two never meet.
 const NODE_NETWORK: Ipv4Addr = Ipv4Addr::new(10, 127, 0, 0);

@@ -6,14 +6,14 @@ use std::net::Ipv4Addr;
 use serde_json::{Value, json};
 
 use super::call::Call;
-use super::chance;
-use super::clock::{Clock, Moment};
 use super::lifecycle::{self, Defaults, Progress, Write};
 use super::node::Nodes;
 use super::pod::{Place, Pod};
 use super::shell::{Keeper, Step};
 use super::status::{self, Report};
 use super::watch::{Event, Key};
+use crate::chance;
+use crate::clock::{Clock, Moment};
 
 /// Where pods have their addresses, and how many there are: half of 10.0.0.0/8, out of the way of service
 /// ranges and of the nodes'.

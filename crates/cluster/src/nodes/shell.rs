@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
 use super::call::Call;
-use super::clock::{Clock, Moment};
 use super::watch::Key;
+use crate::clock::{Clock, Moment};
 
 /// Writes under way at once. Enough to keep a small API server busy, few enough for its connection limits.
 const MAX_WRITES_IN_FLIGHT: usize = 64;

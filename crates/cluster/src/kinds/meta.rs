@@ -1,0 +1,204 @@
+//! What all objects have in common: names, labels, owners, finalizers.
+
+use serde_json::{Value, json};
+
+use super::Kind;
+use crate::machinery::answer::{About, Refusal};
+use crate::machinery::object::{self, text};
+use crate::machinery::schema::Cause;
+use crate::machinery::selector::{self, MAX_LABEL, SUBDOMAIN_RULE, is_dns_label_of_any_length};
+use crate::machinery::state::State;
+
+/// What only the server writes, once an object exists.
+pub(crate) const SYSTEM_FIELDS: [&str; 6] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "resourceVersion",
+];
+
+/// Longest DNS subdomain, in characters.
+const MAX_SUBDOMAIN: usize = 253;
+/// Longest start of a generated name, in characters: the suffix must fit into a label's length.
+const MAX_GENERATED_BASE: usize = 58;
+/// All annotations of an object together, in bytes.
+const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
+
+/// Removes what only the server writes.
+pub(crate) fn reset(object: &mut Value) {
+    let metadata = object::metadata(object);
+    for field in SYSTEM_FIELDS {
+        metadata.remove(field);
+    }
+    metadata.remove("selfLink");
+}
+
+/// The part of a prefix that leaves room for a suffix.
+pub(crate) fn room_for_suffix(prefix: &str) -> &str {
+    let end = prefix.char_indices().nth(MAX_GENERATED_BASE).map_or(prefix.len(), |(at, _)| at);
+    prefix.get(..end).unwrap_or(prefix)
+}
+
+/// Whether new objects may come into a namespace.
+pub(crate) fn check_namespace(
+    state: &State,
+    kind: &Kind,
+    namespace: &str,
+    name: &str,
+) -> Result<(), Refusal> {
+    let Some(found) = state.object("", "namespaces", "", namespace) else {
+        return Err(Refusal::not_found(About { group: "", name: "namespaces" }, namespace));
+    };
+    if object::is_deleting(found) {
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let cause = json!({
+            "reason": "NamespaceTerminating",
+            "message": format!("namespace {namespace} is being terminated"),
+            "field": "metadata.namespace",
+        });
+        return Err(Refusal::forbidden(kind.resource(), name, &why, Some(cause)));
+    }
+    Ok(())
+}
+
+/// What is wrong with a DNS subdomain.
+pub(crate) fn subdomain_problem(name: &str) -> Option<String> {
+    if name.len() > MAX_SUBDOMAIN {
+        return Some(format!("must be no more than {MAX_SUBDOMAIN} bytes"));
+    }
+    (!name.split('.').all(is_dns_label_of_any_length)).then(|| SUBDOMAIN_RULE.to_owned())
+}
+
+/// What is wrong with a DNS label.
+pub(crate) fn label_problem(name: &str) -> Option<String> {
+    if name.len() > MAX_LABEL {
+        return Some(format!("must be no more than {MAX_LABEL} bytes"));
+    }
+    (!is_dns_label_of_any_length(name)).then(|| {
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
+         with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+         '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+            .to_owned()
+    })
+}
+
+/// What is wrong with the metadata of an object.
+pub(crate) fn validate(kind: &Kind, object: &Value, before: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let name = object::name(object);
+    if before.is_none() {
+        let problem = kind.strategy.name_problem(name);
+        causes.extend(problem.map(|why| Cause::invalid("metadata.name", &name.into(), &why)));
+    }
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    causes.extend(label_causes("metadata.labels", labels.into_iter().flatten()));
+    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
+    let mut size = 0;
+    for (key, value) in annotations.into_iter().flatten() {
+        size += key.len() + value.as_str().map_or(0, str::len);
+        let problem = selector::key_problem(&key.to_lowercase());
+        causes.extend(problem.map(|why| Cause::invalid("metadata.annotations", &key.as_str().into(), &why)));
+    }
+    if size > MAX_ANNOTATIONS_BYTES {
+        let message = format!("Too long: may not be more than {MAX_ANNOTATIONS_BYTES} bytes");
+        let field = "metadata.annotations".to_owned();
+        causes.push(Cause { field, reason: "FieldValueTooLong", message });
+    }
+    causes.extend(owner_causes(object));
+    for finalizer in object::list(object, "/metadata/finalizers") {
+        let name = finalizer.as_str().unwrap_or_default();
+        let problem = selector::key_problem(name);
+        causes.extend(problem.map(|why| Cause::invalid("metadata.finalizers", finalizer, &why)));
+    }
+    if let Some(before) = before {
+        causes.extend(new_finalizers(object, before));
+    }
+    causes
+}
+
+/// What is wrong with labels.
+pub(crate) fn label_causes<'a>(
+    field: &str,
+    labels: impl Iterator<Item = (&'a String, &'a Value)>,
+) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for (key, value) in labels {
+        let problem = selector::key_problem(key);
+        causes.extend(problem.map(|why| Cause::invalid(field, &key.as_str().into(), &why)));
+        let problem = selector::value_problem(value.as_str().unwrap_or_default());
+        causes.extend(problem.map(|why| Cause::invalid(field, value, &why)));
+    }
+    causes
+}
+
+fn owner_causes(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let mut controllers = 0;
+    for (index, owner) in object::list(object, "/metadata/ownerReferences").iter().enumerate() {
+        let at = |field: &str| format!("metadata.ownerReferences[{index}].{field}");
+        for (field, what) in [("apiVersion", "version"), ("kind", "kind"), ("name", "name"), ("uid", "uid")] {
+            if text(owner, &format!("/{field}")).is_empty() {
+                let cause = match field {
+                    "apiVersion" => Cause::invalid(at(field), &"".into(), "version must not be empty"),
+                    _ => Cause::invalid(at(field), &"".into(), &format!("{what} must not be empty")),
+                };
+                causes.push(cause);
+            }
+        }
+        controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
+    }
+    if controllers > 1 {
+        let owners = object.pointer("/metadata/ownerReferences").unwrap_or(&Value::Null);
+        let why = "Only one reference can have Controller set to true";
+        causes.push(Cause::invalid("metadata.ownerReferences", owners, why));
+    }
+    causes
+}
+
+/// Nothing may begin to hold what is already on its way out.
+fn new_finalizers(object: &Value, before: &Value) -> Option<Cause> {
+    if !object::is_deleting(before) {
+        return None;
+    }
+    let held = object::list(before, "/metadata/finalizers");
+    let new: Vec<String> = object::list(object, "/metadata/finalizers")
+        .iter()
+        .filter(|finalizer| !held.contains(finalizer))
+        .map(ToString::to_string)
+        .collect();
+    if new.is_empty() {
+        return None;
+    }
+    let why = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        new.join(", ")
+    );
+    Some(Cause::forbidden("metadata.finalizers", &why))
+}
+
+/// A field that may not change.
+pub(crate) fn immutable(field: &str, object: &Value, before: &Value) -> Option<Cause> {
+    let pointer = format!("/{}", field.replace('.', "/"));
+    let (now, then) = (object.pointer(&pointer), before.pointer(&pointer));
+    (now != then).then(|| Cause::invalid(field, now.unwrap_or(&Value::Null), "field is immutable"))
+}
+
+/// A number that may not be negative.
+pub(crate) fn not_negative(object: &Value, pointer: &str) -> Option<Cause> {
+    let number = object::number(object, pointer).filter(|number| *number < 0)?;
+    let field = pointer.trim_start_matches('/').replace('/', ".");
+    Some(Cause::invalid(field, &number.into(), "must be greater than or equal to 0"))
+}
+
+/// One of a few texts.
+pub(crate) fn one_of(object: &Value, pointer: &str, supported: &[&str]) -> Option<Cause> {
+    let said = text(object, pointer);
+    let field = pointer.trim_start_matches('/').replace('/', ".");
+    if said.is_empty() {
+        return Some(Cause::required(field, ""));
+    }
+    (!supported.contains(&said)).then(|| Cause::unsupported(field, &said.into(), supported))
+}

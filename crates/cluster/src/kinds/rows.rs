@@ -1,0 +1,327 @@
+//! The built-in rows.
+
+use super::{
+    Act, Convert, Habits, Kind, Plain, Scale, Strategy, Version, apps, claims, definitions, disruption,
+};
+use super::{events, namespaces, pods, services, sets, small};
+use crate::machinery::schema::Definitions;
+use crate::machinery::store::KindId;
+
+/// A built-in kind.
+pub(super) struct Row {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    short_names: &'static [&'static str],
+    categories: &'static [&'static str],
+    namespaced: bool,
+    status: bool,
+    scale: bool,
+    actions: &'static [(&'static str, Act)],
+    /// Fields that selectors may name besides name and namespace.
+    fields: &'static [&'static str],
+    habits: Habits,
+    strategy: &'static dyn Strategy,
+    /// Group and plural of the kind that it shares its objects with, and how it shows them.
+    pub(super) stored_with: Option<(&'static str, &'static str)>,
+    convert: Option<Convert>,
+}
+
+const ALL: &[&str] = &["all"];
+const ORDINARY: Habits =
+    Habits { generation: false, unconditional_update: true, create_on_update: false, shows_deleted: false };
+const COUNTED: Habits = Habits { generation: true, ..ORDINARY };
+const CAREFUL: Habits = Habits { unconditional_update: false, ..COUNTED };
+const SHOWN: Habits = Habits { shows_deleted: true, ..ORDINARY };
+
+/// A namespaced kind without peculiarities; the rest of a row says what differs.
+const PLAIN: Row = Row {
+    group: "",
+    version: "v1",
+    kind: "",
+    plural: "",
+    short_names: &[],
+    categories: &[],
+    namespaced: true,
+    status: false,
+    scale: false,
+    actions: &[],
+    fields: &[],
+    habits: ORDINARY,
+    strategy: &Plain,
+    stored_with: None,
+    convert: None,
+};
+const APPS: Row = Row { group: "apps", ..PLAIN };
+const CLUSTER: Row = Row { namespaced: false, ..PLAIN };
+const RBAC: Row = Row {
+    group: "rbac.authorization.k8s.io",
+    habits: Habits { create_on_update: true, ..ORDINARY },
+    strategy: &small::Rbac,
+    ..PLAIN
+};
+const WEBHOOKS: Row = Row {
+    group: "admissionregistration.k8s.io",
+    categories: &["api-extensions"],
+    habits: CAREFUL,
+    ..CLUSTER
+};
+
+pub(super) const BUILT_IN: &[Row] = &[
+    Row {
+        kind: "Namespace",
+        plural: "namespaces",
+        short_names: &["ns"],
+        status: true,
+        actions: &[],
+        fields: &["status.phase"],
+        habits: SHOWN,
+        strategy: &namespaces::Namespaces,
+        ..CLUSTER
+    },
+    Row {
+        kind: "ConfigMap",
+        plural: "configmaps",
+        short_names: &["cm"],
+        strategy: &small::ConfigMaps,
+        ..PLAIN
+    },
+    Row { kind: "Secret", plural: "secrets", fields: &["type"], strategy: &small::Secrets, ..PLAIN },
+    Row { kind: "ServiceAccount", plural: "serviceaccounts", short_names: &["sa"], habits: SHOWN, ..PLAIN },
+    Row {
+        kind: "Service",
+        plural: "services",
+        short_names: &["svc"],
+        categories: ALL,
+        status: true,
+        fields: &["spec.clusterIP", "spec.type"],
+        habits: Habits { create_on_update: true, ..SHOWN },
+        strategy: &services::Services,
+        ..PLAIN
+    },
+    Row {
+        kind: "Pod",
+        plural: "pods",
+        short_names: &["po"],
+        categories: ALL,
+        status: true,
+        actions: &[("binding", pods::bind), ("eviction", disruption::evict)],
+        fields: &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        ],
+        habits: Habits { shows_deleted: true, ..COUNTED },
+        strategy: &pods::Pods,
+        ..PLAIN
+    },
+    Row {
+        kind: "Node",
+        plural: "nodes",
+        short_names: &["no"],
+        status: true,
+        fields: &["spec.unschedulable"],
+        strategy: &small::Nodes,
+        ..CLUSTER
+    },
+    Row {
+        kind: "PersistentVolume",
+        plural: "persistentvolumes",
+        short_names: &["pv"],
+        status: true,
+        habits: SHOWN,
+        strategy: &claims::Volumes,
+        ..CLUSTER
+    },
+    Row {
+        kind: "PersistentVolumeClaim",
+        plural: "persistentvolumeclaims",
+        short_names: &["pvc"],
+        status: true,
+        habits: SHOWN,
+        strategy: &claims::Claims,
+        ..PLAIN
+    },
+    Row {
+        kind: "Event",
+        plural: "events",
+        short_names: &["ev"],
+        fields: events::FIELDS,
+        habits: Habits { create_on_update: true, ..ORDINARY },
+        strategy: &events::Events,
+        ..PLAIN
+    },
+    Row {
+        group: "events.k8s.io",
+        kind: "Event",
+        plural: "events",
+        short_names: &["ev"],
+        fields: events::FIELDS,
+        habits: Habits { create_on_update: true, ..ORDINARY },
+        strategy: &events::Events,
+        stored_with: Some(("", "events")),
+        convert: Some(events::CONVERT),
+        ..PLAIN
+    },
+    Row {
+        kind: "StatefulSet",
+        plural: "statefulsets",
+        short_names: &["sts"],
+        categories: ALL,
+        status: true,
+        scale: true,
+        habits: COUNTED,
+        strategy: &sets::StatefulSets,
+        ..APPS
+    },
+    Row { kind: "ControllerRevision", plural: "controllerrevisions", strategy: &apps::Revisions, ..APPS },
+    Row {
+        kind: "Deployment",
+        plural: "deployments",
+        short_names: &["deploy"],
+        categories: ALL,
+        status: true,
+        scale: true,
+        habits: COUNTED,
+        strategy: &apps::Deployments,
+        ..APPS
+    },
+    Row {
+        kind: "ReplicaSet",
+        plural: "replicasets",
+        short_names: &["rs"],
+        categories: ALL,
+        status: true,
+        scale: true,
+        fields: &["status.replicas"],
+        habits: COUNTED,
+        strategy: &apps::ReplicaSets,
+        ..APPS
+    },
+    Row {
+        group: "batch",
+        kind: "Job",
+        plural: "jobs",
+        categories: ALL,
+        status: true,
+        fields: &["status.successful"],
+        habits: COUNTED,
+        strategy: &apps::Jobs,
+        ..PLAIN
+    },
+    Row {
+        group: "policy",
+        kind: "PodDisruptionBudget",
+        plural: "poddisruptionbudgets",
+        short_names: &["pdb"],
+        status: true,
+        habits: CAREFUL,
+        strategy: &disruption::Budgets,
+        ..PLAIN
+    },
+    Row {
+        group: "coordination.k8s.io",
+        kind: "Lease",
+        plural: "leases",
+        habits: Habits { create_on_update: true, unconditional_update: false, ..ORDINARY },
+        strategy: &small::Leases,
+        ..PLAIN
+    },
+    Row {
+        group: "discovery.k8s.io",
+        kind: "EndpointSlice",
+        plural: "endpointslices",
+        habits: COUNTED,
+        strategy: &services::Slices,
+        ..PLAIN
+    },
+    Row {
+        group: "storage.k8s.io",
+        kind: "StorageClass",
+        plural: "storageclasses",
+        short_names: &["sc"],
+        habits: SHOWN,
+        strategy: &claims::Classes,
+        ..CLUSTER
+    },
+    Row {
+        group: "scheduling.k8s.io",
+        kind: "PriorityClass",
+        plural: "priorityclasses",
+        short_names: &["pc"],
+        habits: COUNTED,
+        strategy: &small::PriorityClasses,
+        ..CLUSTER
+    },
+    Row { kind: "Role", plural: "roles", ..RBAC },
+    Row { kind: "RoleBinding", plural: "rolebindings", ..RBAC },
+    Row { kind: "ClusterRole", plural: "clusterroles", namespaced: false, ..RBAC },
+    Row { kind: "ClusterRoleBinding", plural: "clusterrolebindings", namespaced: false, ..RBAC },
+    Row {
+        kind: "ValidatingWebhookConfiguration",
+        plural: "validatingwebhookconfigurations",
+        strategy: &small::Webhooks { mutating: false },
+        ..WEBHOOKS
+    },
+    Row {
+        kind: "MutatingWebhookConfiguration",
+        plural: "mutatingwebhookconfigurations",
+        strategy: &small::Webhooks { mutating: true },
+        ..WEBHOOKS
+    },
+    Row {
+        group: "apiextensions.k8s.io",
+        kind: "CustomResourceDefinition",
+        plural: "customresourcedefinitions",
+        short_names: &["crd", "crds"],
+        categories: &["api-extensions"],
+        status: true,
+        habits: CAREFUL,
+        strategy: &definitions::CustomDefinitions,
+        ..CLUSTER
+    },
+];
+
+impl Row {
+    pub(super) fn kind(&self, id: KindId, definitions: &Definitions) -> Kind {
+        let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        let scale = self.scale.then(|| Scale {
+            spec_replicas: "/spec/replicas".to_owned(),
+            status_replicas: "/status/replicas".to_owned(),
+            selector: Some("/spec/selector".to_owned()),
+        });
+        let schema = definitions.kind(self.group, self.version, self.kind);
+        let versions = schema.map(|schema| Version {
+            name: self.version.to_owned(),
+            schema,
+            convert: self.convert,
+            status: self.status,
+            scale,
+        });
+        let place: &[&str] = if self.namespaced { &["metadata.namespace"] } else { &[] };
+        Kind {
+            id,
+            group: self.group.to_owned(),
+            kind: self.kind.to_owned(),
+            list_kind: format!("{}List", self.kind),
+            plural: self.plural.to_owned(),
+            singular: self.kind.to_lowercase(),
+            short_names: texts(self.short_names),
+            categories: texts(self.categories),
+            namespaced: self.namespaced,
+            versions: versions.into_iter().collect(),
+            stored: self.version.to_owned(),
+            custom: false,
+            actions: self.actions,
+            fields: [&["metadata.name"], place, self.fields].concat(),
+            habits: self.habits,
+            strategy: self.strategy,
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Kinds with little to say.
+
+use serde_json::{Value, json};
+
+use super::{Strategy, meta};
+use crate::machinery::object::{self, fill, text};
+use crate::machinery::schema::Cause;
+
+/// All data of a ConfigMap or a Secret together, in bytes.
+const MAX_DATA_BYTES: usize = 1024 * 1024;
+
+pub(super) struct ConfigMaps;
+pub(super) struct Secrets;
+pub(super) struct Nodes;
+pub(super) struct Leases;
+pub(super) struct PriorityClasses;
+pub(super) struct Rbac;
+pub(super) struct Webhooks {
+    pub(super) mutating: bool,
+}
+
+fn data_causes(object: &Value, fields: &[&str]) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let mut size = 0;
+    for field in fields {
+        for (key, value) in object.get(field).and_then(Value::as_object).into_iter().flatten() {
+            size += value.as_str().map_or(0, str::len);
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+            if key.is_empty() || !key.bytes().all(is_plain) || key == "." || key == ".." {
+                let why = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
+                           'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+                causes.push(Cause::invalid(format!("{field}[{key}]"), &key.as_str().into(), why));
+            }
+        }
+    }
+    if size > MAX_DATA_BYTES {
+        let message = format!("Too long: may not be more than {MAX_DATA_BYTES} bytes");
+        causes.push(Cause { field: String::new(), reason: "FieldValueTooLong", message });
+    }
+    causes
+}
+
+/// What was declared immutable stays as it was.
+fn sealed(object: &Value, before: &Value, fields: &[&str]) -> Vec<Cause> {
+    if before.get("immutable") != Some(&Value::Bool(true)) {
+        return Vec::new();
+    }
+    let mut causes = Vec::new();
+    if object.get("immutable") != Some(&Value::Bool(true)) {
+        causes.push(Cause::forbidden("immutable", "field is immutable when `immutable` is set"));
+    }
+    let changed = fields.iter().filter(|field| object.get(field) != before.get(field));
+    causes
+        .extend(changed.map(|field| Cause::forbidden(*field, "field is immutable when `immutable` is set")));
+    causes
+}
+
+impl Strategy for ConfigMaps {
+    fn validate(&self, object: &Value) -> Vec<Cause> {
+        data_causes(object, &["data", "binaryData"])
+    }
+
+    fn validate_update(&self, object: &Value, before: &Value) -> Vec<Cause> {
+        [sealed(object, before, &["data", "binaryData"]), self.validate(object)].concat()
+    }
+}
+
+impl Strategy for Secrets {
+    fn prepare_create(&self, object: &mut Value) {
+        merge_text(object);
+    }
+
+    fn prepare_update(&self, object: &mut Value, _: &Value) {
+        merge_text(object);
+    }
+
+    fn default(&self, object: &mut Value) {
+        merge_text(object);
+        fill(object::fields(object), "type", "Opaque");
+        if text(object, "/type").is_empty() {
+            object::fields(object).insert("type".into(), json!("Opaque"));
+        }
+    }
+
+    fn validate(&self, object: &Value) -> Vec<Cause> {
+        data_causes(object, &["data"])
+    }
+
+    fn validate_update(&self, object: &Value, before: &Value) -> Vec<Cause> {
+        let kind = meta::immutable("type", object, before);
+        [kind.into_iter().collect(), sealed(object, before, &["data"]), self.validate(object)].concat()
+    }
+}
+
+/// Text that was written as such is kept encoded, and never shown again.
+fn merge_text(object: &mut Value) {
+    use base64::Engine;
+    let fields = object::fields(object);
+    let Some(Value::Object(texts)) = fields.remove("stringData") else {
+        return;
+    };
+    let data = object::entry(fields, "data");
+    for (key, value) in texts {
+        let encoded = base64::engine::general_purpose::STANDARD.encode(value.as_str().unwrap_or_default());
+        data.insert(key, encoded.into());
+    }
+}
+
+impl Strategy for Nodes {
+    fn default(&self, object: &mut Value) {
+        let status = object::child(object, "status");
+        if let (Some(capacity), false) = (status.get("capacity").cloned(), status.contains_key("allocatable"))
+        {
+            status.insert("allocatable".into(), capacity);
+        }
+    }
+}
+
+impl Strategy for Leases {
+    fn validate(&self, object: &Value) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        if let Some(seconds) = object::number(object, "/spec/leaseDurationSeconds").filter(|n| *n <= 0) {
+            causes.push(Cause::invalid(
+                "spec.leaseDurationSeconds",
+                &seconds.into(),
+                "must be greater than 0",
+            ));
+        }
+        if let Some(count) = object::number(object, "/spec/leaseTransitions").filter(|n| *n < 0) {
+            let why = "must be greater than or equal to 0";
+            causes.push(Cause::invalid("spec.leaseTransitions", &count.into(), why));
+        }
+        causes
+    }
+}
+
+impl Strategy for PriorityClasses {
+    fn default(&self, object: &mut Value) {
+        fill(object::fields(object), "preemptionPolicy", "PreemptLowerPriority");
+    }
+
+    fn validate_update(&self, object: &Value, before: &Value) -> Vec<Cause> {
+        let value = object.get("value") != before.get("value");
+        let value = value.then(|| Cause::forbidden("value", "may not be changed in an update."));
+        let policy = meta::immutable("preemptionPolicy", object, before);
+        value.into_iter().chain(policy).collect()
+    }
+}
+
+impl Strategy for Rbac {
+    fn name_problem(&self, name: &str) -> Option<String> {
+        (name.contains('/') || name.contains('%') || matches!(name, "." | ".."))
+            .then(|| "may not contain '/' or '%', nor be '.' or '..'".to_owned())
+    }
+
+    fn default(&self, object: &mut Value) {
+        const GROUP: &str = "rbac.authorization.k8s.io";
+        let fields = object::fields(object);
+        if fields.contains_key("roleRef") {
+            let reference = object::entry(fields, "roleRef");
+            if reference.get("apiGroup").and_then(Value::as_str).unwrap_or_default().is_empty() {
+                reference.insert("apiGroup".into(), GROUP.into());
+            }
+        }
+        for subject in fields.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
+            if matches!(text(subject, "/kind"), "User" | "Group") {
+                fill(object::fields(subject), "apiGroup", GROUP);
+            }
+        }
+    }
+
+    fn validate_update(&self, object: &Value, before: &Value) -> Vec<Cause> {
+        let changed = object.get("roleRef") != before.get("roleRef");
+        let cause = || {
+            let shown = object.get("roleRef").unwrap_or(&Value::Null);
+            Cause::invalid("roleRef", shown, "cannot change roleRef")
+        };
+        changed.then(cause).into_iter().collect()
+    }
+}
+
+impl Strategy for Webhooks {
+    fn default(&self, object: &mut Value) {
+        for hook in object.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
+            let fields = object::fields(hook);
+            fill(fields, "failurePolicy", "Fail");
+            fill(fields, "matchPolicy", "Equivalent");
+            fill(fields, "namespaceSelector", json!({}));
+            fill(fields, "objectSelector", json!({}));
+            fill(fields, "timeoutSeconds", 10);
+            if self.mutating {
+                fill(fields, "reinvocationPolicy", "Never");
+            }
+            for rule in fields.get_mut("rules").and_then(Value::as_array_mut).into_iter().flatten() {
+                fill(object::fields(rule), "scope", "*");
+            }
+            let config = object::entry(fields, "clientConfig");
+            if config.get("service").is_some_and(Value::is_object) {
+                fill(object::entry(config, "service"), "port", 443);
+            }
+        }
+    }
+
+    fn validate(&self, object: &Value) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        for (index, hook) in object::list(object, "/webhooks").iter().enumerate() {
+            let at = |field: &str| format!("webhooks[{index}].{field}");
+            let name = text(hook, "/name");
+            if name.split('.').filter(|part| !part.is_empty()).count() < 3 {
+                let why = "should be a domain with at least three segments separated by dots";
+                causes.push(Cause::invalid(at("name"), &name.into(), why));
+            }
+            let effects = text(hook, "/sideEffects");
+            if !matches!(effects, "None" | "NoneOnDryRun") {
+                causes.push(if effects.is_empty() {
+                    Cause::required(at("sideEffects"), "must specify one of None, NoneOnDryRun")
+                } else {
+                    Cause::unsupported(at("sideEffects"), &effects.into(), &["None", "NoneOnDryRun"])
+                });
+            }
+            if object::list(hook, "/admissionReviewVersions").is_empty() {
+                let why = "must specify one of v1, v1beta1";
+                causes.push(Cause::required(at("admissionReviewVersions"), why));
+            }
+            let seconds = object::number(hook, "/timeoutSeconds").unwrap_or(10);
+            if !(1..=30).contains(&seconds) {
+                let why = "the timeout value must be between 1 and 30 seconds";
+                causes.push(Cause::invalid(at("timeoutSeconds"), &seconds.into(), why));
+            }
+            if !object::list(hook, "/matchConditions").is_empty() {
+                // What cannot be judged is refused, never skipped.
+                causes.push(Cause::forbidden(
+                    at("matchConditions"),
+                    "expressions are not judged by this server",
+                ));
+            }
+            let config = hook.get("clientConfig").unwrap_or(&Value::Null);
+            if config.get("url").is_some() == config.get("service").is_some() {
+                let why = "exactly one of url or service is required";
+                causes.push(Cause::required(at("clientConfig"), why));
+            }
+        }
+        causes
+    }
+}

@@ -1,0 +1,34 @@
+//! What an API server does with objects, whatever their kind.
+//!
+//! ```text
+//! request ──> service ──> read ───────────────────────────> store ──> watch ──> show ──> answer
+//!                └──────> write ──> admission ──> delete ──┘
+//!                           └── schema  <-  patch, apply
+//! ```
+//!
+//! [`store`] keeps objects and their past, [`service`] turns requests into reads and writes of it. [`schema`] knows
+//! the shape of a kind, [`patch`] changes an object as a client asks, [`apply`] does so by who owns which field. These
+//! three are pure: JSON in, JSON out, time handed in.
+
+pub mod admission;
+pub mod answer;
+pub mod apply;
+#[cfg(test)]
+mod arbitrary;
+pub(crate) mod decode;
+pub(crate) mod delete;
+pub(crate) mod discovery;
+mod go;
+pub(crate) mod object;
+pub mod patch;
+pub(crate) mod read;
+pub(crate) mod request;
+pub(crate) mod scale;
+pub mod schema;
+pub mod selector;
+pub mod service;
+pub(crate) mod show;
+pub(crate) mod state;
+pub mod store;
+pub mod watch;
+pub(crate) mod write;

@@ -1,0 +1,202 @@
+//! What a request asks for: its path, its query and its headers, read once.
+
+use http::{HeaderMap, Method, header, request::Parts};
+use serde_json::{Value, json};
+
+use super::answer::Refusal;
+use super::schema::Cause;
+
+/// A resource as a path names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+}
+
+/// Subresources of a namespace itself, which stand where the plural of a namespaced kind does.
+const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
+
+impl Place {
+    /// Reads `/api/v1/...` and `/apis/GROUP/VERSION/...`; nothing else names a resource.
+    pub(crate) fn parse(path: &str) -> Option<Self> {
+        let parts: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let (group, version, rest) = match parts.as_slice() {
+            ["api", version, rest @ ..] => ("", *version, rest),
+            ["apis", group, version, rest @ ..] => (*group, *version, rest),
+            _ => return None,
+        };
+        let (namespace, rest) = match rest {
+            ["namespaces", _, third, ..] if OF_NAMESPACES.contains(third) && rest.len() == 3 => (None, rest),
+            ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
+            rest => (None, rest),
+        };
+        let (plural, name, subresource) = match rest {
+            [plural] => (*plural, None, None),
+            [plural, name] => (*plural, Some(*name), None),
+            [plural, name, subresource] => (*plural, Some(*name), Some(*subresource)),
+            _ => return None,
+        };
+        Some(Place {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            plural: plural.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            name: name.map(str::to_owned),
+            subresource: subresource.map(str::to_owned),
+        })
+    }
+}
+
+/// Resolves percent signs in a part of a path.
+fn decode(part: &str) -> String {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.bytes();
+    while let Some(byte) = rest.next() {
+        let digits = rest.clone().take(2).filter_map(|digit| char::from(digit).to_digit(16));
+        let digits: Vec<u32> = digits.collect();
+        match (byte, digits.as_slice()) {
+            (b'%', [high, low]) => {
+                bytes.push(u8::try_from(high * 16 + low).unwrap_or(b'?'));
+                rest.nth(1);
+            }
+            _ => bytes.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The query, in order; of two equal names the first counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn parse(query: &str) -> Self {
+        let pairs = form_urlencoded::parse(query.as_bytes());
+        Query(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+    }
+
+    /// A value that is there and not empty.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(found, _)| found == name)?;
+        Some(found.1.as_str()).filter(|value| !value.is_empty())
+    }
+
+    fn all(&self, name: &str) -> Vec<&str> {
+        self.0.iter().filter(|(found, _)| found == name).map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// As Kubernetes reads flags: anything but `false` and `0` is true.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.0
+            .iter()
+            .find(|(found, _)| found == name)
+            .is_some_and(|(_, value)| value != "false" && value != "0")
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Refusal> {
+        self.get(name)
+            .map(|text| {
+                text.parse().map_err(|_| {
+                    Refusal::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"))
+                })
+            })
+            .transpose()
+    }
+
+    /// Whether nothing may be stored.
+    pub(crate) fn dry_run(&self, options: &'static str) -> Result<bool, Refusal> {
+        let asked = self.all("dryRun");
+        if asked.iter().any(|value| *value != "All") {
+            let cause = Cause::unsupported("dryRun", &json!(asked), &["All"]);
+            return Err(Refusal::options(options, cause));
+        }
+        Ok(!asked.is_empty())
+    }
+}
+
+/// How objects are to be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Whole,
+    MetadataOnly,
+}
+
+/// How unknown fields are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strictness {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+/// A request for a resource, without its body.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) place: Place,
+    pub(crate) query: Query,
+    pub(crate) shape: Shape,
+    pub(crate) content_type: String,
+    user_agent: String,
+}
+
+/// Longest name of a field manager, in characters.
+const MAX_MANAGER: usize = 128;
+
+impl Request {
+    pub(crate) fn read(parts: &Parts, place: Place) -> Self {
+        let text = |name| header_text(&parts.headers, name);
+        let content_type = text(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
+        Request {
+            method: parts.method.clone(),
+            place,
+            query: Query::parse(parts.uri.query().unwrap_or_default()),
+            shape: shape(text(header::ACCEPT)),
+            content_type,
+            user_agent: text(header::USER_AGENT).to_owned(),
+        }
+    }
+
+    /// Who the fields belong to that this request writes.
+    pub(crate) fn manager(&self) -> String {
+        let named = self.query.get("fieldManager").map(str::to_owned);
+        let agent = || self.user_agent.split('/').next().unwrap_or_default().to_owned();
+        let manager: String = named.unwrap_or_else(agent).chars().take(MAX_MANAGER).collect();
+        if manager.is_empty() { "unknown".to_owned() } else { manager }
+    }
+
+    pub(crate) fn strictness(&self) -> Result<Strictness, Refusal> {
+        match self.query.get("fieldValidation") {
+            None | Some("Warn") => Ok(Strictness::Warn),
+            Some("Ignore") => Ok(Strictness::Ignore),
+            Some("Strict") => Ok(Strictness::Strict),
+            Some(other) => {
+                let supported = ["", "Ignore", "Strict", "Warn"];
+                let cause = Cause::unsupported("fieldValidation", &Value::from(other), &supported);
+                Err(Refusal::options("CreateOptions", cause))
+            }
+        }
+    }
+}
+
+fn header_text(headers: &HeaderMap, name: header::HeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+fn shape(accept: &str) -> Shape {
+    // The first that is understood, as the client prefers.
+    let wanted = accept.split(',').map(str::trim).find(|wanted| {
+        wanted.starts_with("application/json") && !wanted.contains("as=Table") || *wanted == "*/*"
+    });
+    let metadata = |wanted: &str| wanted.contains("as=PartialObjectMetadata");
+    if wanted.is_some_and(metadata) { Shape::MetadataOnly } else { Shape::Whole }
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

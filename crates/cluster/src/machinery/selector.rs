@@ -1,0 +1,506 @@
+//! Selecting objects by label and by field, from the text of a query or the JSON of an object.
+
+use serde_json::Value;
+
+/// A label selector: all requirements must hold; one without any matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    requirements: Vec<Requirement>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    test: Test,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test {
+    In(Vec<String>),
+    NotIn(Vec<String>),
+    Exists,
+    DoesNotExist,
+    GreaterThan(i64),
+    LessThan(i64),
+}
+
+/// Why a selector cannot be read, in Kubernetes' words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SelectorError(String);
+
+impl Selector {
+    /// Reads the text of a query, such as `app=db,tier in (a, b),!old`.
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        Parser { tokens: tokens(text), at: 0 }.selector()
+    }
+
+    /// Reads a `LabelSelector` object. What it does not understand matches nothing, since it was validated before.
+    pub fn from_json(selector: &Value) -> Option<Self> {
+        let mut requirements = Vec::new();
+        for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+            requirements
+                .push(Requirement { key: key.clone(), test: Test::In(vec![value.as_str()?.to_owned()]) });
+        }
+        for expression in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
+            let key = expression.get("key")?.as_str()?.to_owned();
+            let values = || {
+                let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
+                values.map(|value| value.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+            };
+            let test = match expression.get("operator")?.as_str()? {
+                "In" => Test::In(values()?),
+                "NotIn" => Test::NotIn(values()?),
+                "Exists" => Test::Exists,
+                "DoesNotExist" => Test::DoesNotExist,
+                "Gt" => Test::GreaterThan(values()?.first()?.parse().ok()?),
+                "Lt" => Test::LessThan(values()?.first()?.parse().ok()?),
+                _ => return None,
+            };
+            requirements.push(Requirement { key, test });
+        }
+        Some(Selector { requirements })
+    }
+
+    /// Whether there is nothing to ask for.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// Whether an object's labels satisfy it.
+    pub fn matches(&self, object: &Value) -> bool {
+        self.matches_labels(object.pointer("/metadata/labels").unwrap_or(&Value::Null))
+    }
+
+    /// Whether labels, a JSON object, satisfy it.
+    pub fn matches_labels(&self, labels: &Value) -> bool {
+        self.requirements.iter().all(|requirement| {
+            let value = labels.get(&requirement.key).and_then(Value::as_str);
+            let number = || value.and_then(|value| value.parse::<i64>().ok());
+            match &requirement.test {
+                Test::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
+                Test::NotIn(values) => value.is_none_or(|value| values.iter().all(|one| one != value)),
+                Test::Exists => value.is_some(),
+                Test::DoesNotExist => value.is_none(),
+                Test::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
+                Test::LessThan(bound) => number().is_some_and(|number| number < *bound),
+            }
+        })
+    }
+}
+
+/// As Kubernetes writes it in the status of a scale.
+impl std::fmt::Display for Selector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut sorted: Vec<&Requirement> = self.requirements.iter().collect();
+        sorted.sort_by(|left, right| left.key.cmp(&right.key));
+        for (position, Requirement { key, test }) in sorted.into_iter().enumerate() {
+            if position > 0 {
+                write!(f, ",")?;
+            }
+            match test {
+                Test::In(values) => match values.as_slice() {
+                    [value] => write!(f, "{key}={value}")?,
+                    _ => write!(f, "{key} in ({})", sorted_values(values))?,
+                },
+                Test::NotIn(values) => match values.as_slice() {
+                    [value] => write!(f, "{key}!={value}")?,
+                    _ => write!(f, "{key} notin ({})", sorted_values(values))?,
+                },
+                Test::Exists => write!(f, "{key}")?,
+                Test::DoesNotExist => write!(f, "!{key}")?,
+                Test::GreaterThan(bound) => write!(f, "{key}>{bound}")?,
+                Test::LessThan(bound) => write!(f, "{key}<{bound}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn sorted_values(values: &[String]) -> String {
+    let mut values = values.to_vec();
+    values.sort();
+    values.join(",")
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    Word(String),
+    Mark(&'static str),
+    End,
+}
+
+impl Token {
+    fn text(&self) -> &str {
+        match self {
+            Token::Word(word) => word,
+            Token::Mark(mark) => mark,
+            Token::End => "",
+        }
+    }
+}
+
+const MARKS: [&str; 10] = ["==", "!=", "=", "!", ",", "(", ")", ">", "<", " "];
+
+fn tokens(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    let mut word = String::new();
+    while let Some(next) = rest.chars().next() {
+        let mark = MARKS.into_iter().find(|mark| rest.starts_with(mark));
+        if mark.is_some() || next.is_whitespace() {
+            if !word.is_empty() {
+                tokens.push(Token::Word(std::mem::take(&mut word)));
+            }
+            match mark {
+                Some(mark) if mark != " " => tokens.push(Token::Mark(mark)),
+                _ => {}
+            }
+            rest = rest.get(mark.map_or(next.len_utf8(), str::len)..).unwrap_or_default();
+        } else {
+            word.push(next);
+            rest = rest.get(next.len_utf8()..).unwrap_or_default();
+        }
+    }
+    if !word.is_empty() {
+        tokens.push(Token::Word(word));
+    }
+    tokens
+}
+
+struct Parser {
+    tokens: Vec<Token>,
+    at: usize,
+}
+
+impl Parser {
+    fn peek(&self) -> Token {
+        self.tokens.get(self.at).cloned().unwrap_or(Token::End)
+    }
+
+    fn take(&mut self) -> Token {
+        let token = self.peek();
+        self.at += 1;
+        token
+    }
+
+    fn selector(mut self) -> Result<Selector, SelectorError> {
+        let mut requirements = Vec::new();
+        if self.peek() == Token::End {
+            return Ok(Selector { requirements });
+        }
+        loop {
+            match self.peek() {
+                Token::Word(_) | Token::Mark("!") => {
+                    let requirement = self
+                        .requirement()
+                        .map_err(|why| SelectorError(format!("unable to parse requirement: {why}")))?;
+                    requirements.push(requirement);
+                    match self.take() {
+                        Token::End => return Ok(Selector { requirements }),
+                        Token::Mark(",") => match self.peek() {
+                            Token::Word(_) | Token::Mark("!") => {}
+                            other => {
+                                let why = format!("found '{}', expected: identifier after ','", other.text());
+                                return Err(SelectorError(why));
+                            }
+                        },
+                        other => {
+                            let why = format!("found '{}', expected: ',' or 'end of string'", other.text());
+                            return Err(SelectorError(why));
+                        }
+                    }
+                }
+                Token::End => return Ok(Selector { requirements }),
+                other @ Token::Mark(_) => {
+                    let why =
+                        format!("found '{}', expected: !, identifier, or 'end of string'", other.text());
+                    return Err(SelectorError(why));
+                }
+            }
+        }
+    }
+
+    fn requirement(&mut self) -> Result<Requirement, String> {
+        let negated = self.peek() == Token::Mark("!");
+        if negated {
+            self.take();
+        }
+        let Token::Word(key) = self.take() else {
+            self.at -= 1;
+            return Err(format!("found '{}', expected: identifier", self.peek().text()));
+        };
+        check_key(&key)?;
+        match self.peek() {
+            Token::End | Token::Mark(",") => {
+                let test = if negated { Test::DoesNotExist } else { Test::Exists };
+                return Ok(Requirement { key, test });
+            }
+            other if negated => {
+                return Err(format!("found '{}', expected: ',' or 'end of string'", other.text()));
+            }
+            _ => {}
+        }
+        let test = match self.take() {
+            Token::Mark("=" | "==") => Test::In(vec![self.value(&key)?]),
+            Token::Mark("!=") => Test::NotIn(vec![self.value(&key)?]),
+            Token::Mark(">") => Test::GreaterThan(self.bound(&key)?),
+            Token::Mark("<") => Test::LessThan(self.bound(&key)?),
+            Token::Word(word) if word == "in" => Test::In(self.values(&key)?),
+            Token::Word(word) if word == "notin" => Test::NotIn(self.values(&key)?),
+            other => {
+                let operators = "in, notin, =, ==, !=, gt, lt";
+                return Err(format!("found '{}', expected: {operators}", other.text()));
+            }
+        };
+        Ok(Requirement { key, test })
+    }
+
+    fn value(&mut self, key: &str) -> Result<String, String> {
+        match self.peek() {
+            Token::End | Token::Mark(",") => Ok(String::new()),
+            Token::Word(value) => {
+                self.take();
+                check_value(key, &value)?;
+                Ok(value)
+            }
+            Token::Mark(mark) => Err(format!("found '{mark}', expected: identifier")),
+        }
+    }
+
+    fn bound(&mut self, key: &str) -> Result<i64, String> {
+        let value = self.value(key)?;
+        let refused = || format!("for 'Gt', 'Lt' operators, the value must be an integer: {value:?}");
+        value.parse().map_err(|_| refused())
+    }
+
+    fn values(&mut self, key: &str) -> Result<Vec<String>, String> {
+        match self.take() {
+            Token::Mark("(") => {}
+            other => return Err(format!("found '{}' expected: '('", other.text())),
+        }
+        let mut values = Vec::new();
+        let mut expects_value = true;
+        loop {
+            match self.take() {
+                Token::Word(value) if expects_value => {
+                    check_value(key, &value)?;
+                    values.push(value);
+                    expects_value = false;
+                }
+                Token::Mark(",") => {
+                    if expects_value {
+                        values.push(String::new());
+                    }
+                    expects_value = true;
+                }
+                Token::Mark(")") => {
+                    if expects_value {
+                        values.push(String::new());
+                    }
+                    return Ok(values);
+                }
+                other if expects_value => {
+                    return Err(format!("found '{}', expected: ',', ')' or identifier", other.text()));
+                }
+                other => return Err(format!("found '{}', expected: ',' or ')'", other.text())),
+            }
+        }
+    }
+}
+
+/// Longest name part of a label key, and longest label value, in characters.
+pub(crate) const MAX_LABEL: usize = 63;
+/// Longest prefix of a label key, in characters.
+const MAX_PREFIX: usize = 253;
+
+fn check_key(key: &str) -> Result<(), String> {
+    match key_problem(key) {
+        None => Ok(()),
+        Some(problem) => Err(format!("key: Invalid value: {key:?}: {problem}")),
+    }
+}
+
+fn check_value(key: &str, value: &str) -> Result<(), String> {
+    match value_problem(value) {
+        None => Ok(()),
+        Some(problem) => Err(format!("values[0][{key}]: Invalid value: {value:?}: {problem}")),
+    }
+}
+
+/// What is wrong with the key of a label or an annotation.
+pub(crate) fn key_problem(key: &str) -> Option<String> {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    if let Some(prefix) = prefix {
+        if prefix.is_empty() {
+            return Some("prefix part must be non-empty".into());
+        }
+        if prefix.len() > MAX_PREFIX || !prefix.split('.').all(is_dns_label_of_any_length) {
+            return Some(format!("prefix part {SUBDOMAIN_RULE}"));
+        }
+    }
+    if name.is_empty() {
+        return Some("name part must be non-empty".into());
+    }
+    if name.contains('/') {
+        return Some(
+            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+             with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
+             is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. \
+             'example.com/MyName')"
+                .into(),
+        );
+    }
+    if name.len() > MAX_LABEL {
+        return Some(format!("name part must be no more than {MAX_LABEL} bytes"));
+    }
+    (!is_qualified(name)).then(|| {
+        "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+         alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+         '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+            .into()
+    })
+}
+
+/// What is wrong with the value of a label.
+pub(crate) fn value_problem(value: &str) -> Option<String> {
+    if value.len() > MAX_LABEL {
+        return Some(format!("must be no more than {MAX_LABEL} bytes"));
+    }
+    (!value.is_empty() && !is_qualified(value)).then(|| {
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
+         start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
+         validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+            .into()
+    })
+}
+
+pub(crate) const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
+    characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used \
+    for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+fn is_qualified(text: &str) -> bool {
+    let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    edge(text.bytes().next())
+        && edge(text.bytes().next_back())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+/// One part of a DNS name in lower case, whatever its length.
+pub(crate) fn is_dns_label_of_any_length(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let edge = |byte: Option<u8>| byte.is_some_and(plain);
+    edge(text.bytes().next())
+        && edge(text.bytes().next_back())
+        && text.bytes().all(|byte| plain(byte) || byte == b'-')
+}
+
+/// A field selector: all terms must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSelector {
+    terms: Vec<Term>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Term {
+    field: String,
+    value: String,
+    equal: bool,
+}
+
+impl FieldSelector {
+    /// Reads the text of a query, such as `metadata.name=a,status.phase!=Failed`; `known` are the kind's fields.
+    pub fn parse(text: &str, known: &[&str]) -> Result<Self, SelectorError> {
+        let mut terms = Vec::new();
+        for part in split_terms(text) {
+            if part.is_empty() {
+                continue;
+            }
+            let found = ["!=", "==", "="].into_iter().filter_map(|operator| {
+                let at = unescaped(part, operator)?;
+                Some((at, operator))
+            });
+            let Some((at, operator)) = found.min_by_key(|(at, operator)| (*at, usize::MAX - operator.len()))
+            else {
+                let why = format!("invalid selector: '{text}'; can't understand '{part}'");
+                return Err(SelectorError(why));
+            };
+            let (field, value) = part.split_at(at);
+            let value = value.get(operator.len()..).unwrap_or_default();
+            if !known.contains(&field) {
+                let known: Vec<String> = known.iter().map(|field| format!("\"{field}\"")).collect();
+                let why = if known.len() > 2 {
+                    format!("field label not supported: {field}")
+                } else {
+                    format!("\"{field}\" is not a known field selector: only {}", known.join(", "))
+                };
+                return Err(SelectorError(why));
+            }
+            terms.push(Term { field: field.to_owned(), value: unescape(value), equal: operator != "!=" });
+        }
+        Ok(FieldSelector { terms })
+    }
+
+    /// Whether there is nothing to ask for.
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// Whether an object's fields satisfy it.
+    pub fn matches(&self, object: &Value) -> bool {
+        self.terms.iter().all(|term| {
+            let pointer = format!("/{}", term.field.replace('.', "/"));
+            let value = match object.pointer(&pointer) {
+                None | Some(Value::Null) => String::new(),
+                Some(Value::String(value)) => value.clone(),
+                Some(other) => other.to_string(),
+            };
+            (value == term.value) == term.equal
+        })
+    }
+}
+
+/// Splits at commas that no backslash guards.
+fn split_terms(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut start, mut guarded) = (0, false);
+    for (at, next) in text.char_indices() {
+        match next {
+            '\\' => guarded = !guarded,
+            ',' if !guarded => {
+                parts.push(text.get(start..at).unwrap_or_default());
+                start = at + 1;
+            }
+            _ => guarded = false,
+        }
+    }
+    parts.push(text.get(start..).unwrap_or_default());
+    parts
+}
+
+fn unescaped(text: &str, operator: &str) -> Option<usize> {
+    text.match_indices(operator)
+        .map(|(at, _)| at)
+        .find(|at| !text.get(..*at).unwrap_or_default().ends_with('\\'))
+}
+
+fn unescape(value: &str) -> String {
+    let mut plain = String::with_capacity(value.len());
+    let mut guarded = false;
+    for next in value.chars() {
+        if next == '\\' && !guarded {
+            guarded = true;
+        } else {
+            plain.push(next);
+            guarded = false;
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+#[path = "selector_tests.rs"]
+mod tests;

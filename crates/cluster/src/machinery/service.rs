@@ -1,0 +1,406 @@
+//! The API server as a service: HTTP requests in, answers out, in one process.
+//!
+//! A [`kube::Client`] calls it directly: `Client::new(server, "default")`. Whoever listens on a socket hands it what
+//! arrives there.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
+use kube::client::Body;
+use serde_json::Value;
+
+use super::admission::Admission;
+use super::answer::{self, Refusal};
+use super::delete::{self, DeleteOptions, Deleted};
+use super::discovery;
+use super::read::{self, Filter};
+use super::request::{Place, Request};
+use super::scale;
+use super::schema::{Definitions, DefinitionsError};
+use super::show::{self, View};
+use super::state::State;
+use super::store::{HISTORY_CHANGES, Key};
+use super::watch;
+use super::write::{Draft, Wish, Written};
+use crate::clock::Clock;
+use crate::kinds::{Kind, Table, Version};
+
+/// Largest body that is read, in bytes: Kubernetes' own limit.
+pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
+/// How often a write that was overtaken while webhooks thought about it starts over.
+const MAX_OVERTAKEN: usize = 16;
+
+/// What a server is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// What time it is.
+    pub clock: Clock,
+    /// What UIDs and generated names are drawn from.
+    pub seed: u64,
+    /// Changes of each kind that watches can go back to.
+    pub history: usize,
+}
+
+impl Settings {
+    /// The settings of a server on this clock.
+    pub fn new(clock: Clock) -> Self {
+        Settings { clock, seed: 0, history: HISTORY_CHANGES }
+    }
+}
+
+/// An API server. Clones are the same server.
+#[derive(Clone)]
+pub struct Server {
+    state: Arc<Mutex<State>>,
+    admission: Admission,
+}
+
+/// The body of an answer: at once, or line by line.
+pub type AnswerBody = UnsyncBoxBody<Bytes, Infallible>;
+
+/// The answer to a request.
+struct Reply {
+    code: StatusCode,
+    body: Vec<u8>,
+    warnings: Vec<String>,
+}
+
+impl Reply {
+    fn ok(body: Vec<u8>) -> Self {
+        Reply { code: StatusCode::OK, body, warnings: Vec::new() }
+    }
+}
+
+enum Outcome {
+    Reply(Reply),
+    Watch(watch::Watch),
+    NotFound,
+}
+
+impl Server {
+    /// A server with its built-in kinds and the namespaces that every cluster has.
+    pub fn new(settings: Settings) -> Result<Self, DefinitionsError> {
+        let Settings { clock, seed, history } = settings;
+        let mut state = State::new(Table::new(Definitions::built_in()?), clock, seed, history);
+        crate::kinds::found(&mut state);
+        Ok(Server { state: Arc::new(Mutex::new(state)), admission: Admission::default() })
+    }
+
+    /// Asks webhooks through this from now on; without it those in configurations cannot be reached.
+    #[must_use]
+    pub fn with_webhooks(mut self, webhooks: Arc<dyn super::admission::Webhooks>) -> Self {
+        self.admission = Admission::new(webhooks);
+        self
+    }
+
+    /// Forgets the past: who watches from before now is told 410.
+    pub fn compact(&self) {
+        self.lock().store.compact();
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves objects whole: they are replaced, never changed in place.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn answer(self, request: http::Request<Body>) -> Response<AnswerBody> {
+        match self.handle(request).await {
+            Ok(Outcome::Reply(reply)) => respond(reply.code, reply.body, &reply.warnings, None),
+            Ok(Outcome::Watch(watch)) => {
+                let lines = watch.lines().map(|line| Ok(Frame::data(line)));
+                let mut response = Response::new(StreamBody::new(lines).boxed_unsync());
+                response
+                    .headers_mut()
+                    .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                response
+            }
+            Ok(Outcome::NotFound) => {
+                let mut response = Response::new(full(b"404 page not found\n".to_vec()));
+                *response.status_mut() = StatusCode::NOT_FOUND;
+                response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+                response
+            }
+            Err(refusal) => {
+                respond(refusal.code(), show::bytes(&refusal.status()), &[], refusal.retry_after())
+            }
+        }
+    }
+
+    async fn handle(&self, request: http::Request<Body>) -> Result<Outcome, Refusal> {
+        let (parts, body) = request.into_parts();
+        let Some(place) = Place::parse(parts.uri.path()) else {
+            return Ok(match discovery::answer(&self.lock(), parts.uri.path()) {
+                Some(body) => Outcome::Reply(Reply::ok(body)),
+                None => Outcome::NotFound,
+            });
+        };
+        let found = {
+            let state = self.lock();
+            if !state.table.has_version(&place.group, &place.version) {
+                return Ok(Outcome::NotFound);
+            }
+            state.table.get(&place.group, &place.plural).cloned()
+        };
+        let kind = found.ok_or_else(Refusal::no_such_resource)?;
+        let version = kind.version(&place.version).cloned().ok_or_else(Refusal::no_such_resource)?;
+        check_scope(&kind, &place)?;
+        let request = Request::read(&parts, place);
+        let view = View { kind: Arc::clone(&kind), version: version.name.clone(), shape: request.shape };
+        match (&request.method, request.place.name.clone(), request.place.subresource.clone()) {
+            (&Method::GET, None, None) if request.query.flag("watch") => {
+                watch::begin(&self.state, &request, view).map(Outcome::Watch)
+            }
+            (&Method::GET, None, None) => {
+                read::list(&self.lock(), &request, &view).map(|body| Outcome::Reply(Reply::ok(body)))
+            }
+            (&Method::GET, Some(name), subresource) => {
+                self.get(&request, &view, &version, &name, subresource.as_deref()).map(Outcome::Reply)
+            }
+            (&Method::DELETE, name, None) => {
+                let body = read_body(body).await?;
+                let options = DeleteOptions::read(&request, &body)?;
+                match name {
+                    Some(name) => self.delete(&request, &view, &name, &options).await,
+                    None => self.delete_many(&request, &view, &options).await,
+                }
+                .map(Outcome::Reply)
+            }
+            (&Method::POST, Some(name), Some(subresource)) => {
+                let body = read_body(body).await?;
+                self.act(&request, &kind, &name, &subresource, &body).map(Outcome::Reply)
+            }
+            // Who creates must say where.
+            (&Method::POST, None, _) if kind.namespaced && request.place.namespace.is_none() => {
+                Err(Refusal::method_not_allowed())
+            }
+            (&Method::POST | &Method::PUT | &Method::PATCH, ..) => {
+                let body = read_body(body).await?;
+                self.write(&request, &view, &version, &body).await.map(Outcome::Reply)
+            }
+            _ => Err(Refusal::method_not_allowed()),
+        }
+    }
+
+    fn get(
+        &self,
+        request: &Request,
+        view: &View,
+        version: &Version,
+        name: &str,
+        subresource: Option<&str>,
+    ) -> Result<Reply, Refusal> {
+        let state = self.lock();
+        match subresource {
+            None => {}
+            Some("status") if version.status => {}
+            Some("scale") if version.scale.is_some() => {
+                let key = key(request, &view.kind, name);
+                let object = state.store.get(&key);
+                let object = object.ok_or_else(|| Refusal::not_found(view.kind.resource(), name))?;
+                let shown = version.scale.as_ref().map(|scale| scale::show(&view.kind, scale, object));
+                return Ok(Reply::ok(show::bytes(&shown)));
+            }
+            Some(_) => return Err(Refusal::no_such_resource()),
+        }
+        read::get(&state, request, view, name).map(Reply::ok)
+    }
+
+    /// Creates, updates, patches or applies.
+    async fn write(
+        &self,
+        request: &Request,
+        view: &View,
+        version: &Version,
+        body: &[u8],
+    ) -> Result<Reply, Refusal> {
+        let kind = &view.kind;
+        let scale = match request.place.subresource.as_deref() {
+            None => None,
+            Some("status") if version.status => None,
+            Some("finalize") if kind.plural == "namespaces" => None,
+            Some("scale") => Some(version.scale.as_ref().ok_or_else(Refusal::no_such_resource)?),
+            Some(_) => return Err(Refusal::no_such_resource()),
+        };
+        let wish = Wish { request, kind, version, body };
+        for _ in 0..MAX_OVERTAKEN {
+            let mut draft = {
+                let mut state = self.lock();
+                let draft = match (scale, request.place.name.as_deref()) {
+                    (Some(scale), Some(name)) => wish.draft_scale(&mut state, scale, name)?,
+                    _ => wish.draft(&mut state)?,
+                };
+                if !Admission::concerns(&state, &draft) {
+                    return finish(draft, &mut state, view, scale);
+                }
+                draft
+            };
+            self.admission.mutate(&self.state, &mut draft).await?;
+            draft.judge()?;
+            self.admission.validate(&self.state, &mut draft).await?;
+            let mut state = self.lock();
+            if draft.is_current(&state) {
+                return finish(draft, &mut state, view, scale);
+            }
+        }
+        Err(Refusal::modified(kind.resource(), request.place.name.as_deref().unwrap_or_default()))
+    }
+
+    async fn delete(
+        &self,
+        request: &Request,
+        view: &View,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Reply, Refusal> {
+        let kind = &view.kind;
+        let key = key(request, kind, name);
+        self.admission.deletion(&self.state, kind, &key, options.dry_run).await?;
+        let (code, body) = match delete::delete(&mut self.lock(), kind, &key, options)? {
+            Deleted::Gone(object) if !kind.habits.shows_deleted => {
+                let uid = super::object::uid(&object);
+                (StatusCode::OK, show::bytes(&answer::deleted(kind.resource(), name, uid)))
+            }
+            Deleted::Gone(object) | Deleted::Going(object) => {
+                (StatusCode::OK, show::bytes(&*view.object(&object)))
+            }
+        };
+        Ok(Reply { code, body, warnings: Vec::new() })
+    }
+
+    async fn delete_many(
+        &self,
+        request: &Request,
+        view: &View,
+        options: &DeleteOptions,
+    ) -> Result<Reply, Refusal> {
+        let kind = &view.kind;
+        if kind.namespaced && request.place.namespace.is_none() {
+            return Err(Refusal::method_not_allowed());
+        }
+        let filter = Filter::read(request, kind)?;
+        let (version, found) = {
+            let state = self.lock();
+            let objects = state.store.list(kind.id, filter.namespace.as_deref());
+            let wanted = objects.filter(|(key, object)| filter.matches(key, object));
+            let found: Vec<(Key, Arc<Value>)> =
+                wanted.map(|(key, object)| (key.clone(), Arc::clone(object))).collect();
+            (state.store.version(), found)
+        };
+        for (key, _) in &found {
+            self.admission.deletion(&self.state, kind, key, options.dry_run).await?;
+            match delete::delete(&mut self.lock(), kind, key, options) {
+                Err(refusal) if refusal.code() != StatusCode::NOT_FOUND => return Err(refusal),
+                _ => {}
+            }
+        }
+        let metadata = serde_json::json!({ "resourceVersion": version.to_string() });
+        Ok(Reply::ok(view.list(metadata, found.iter().map(|(_, object)| &**object))))
+    }
+
+    fn act(
+        &self,
+        request: &Request,
+        kind: &Arc<Kind>,
+        name: &str,
+        subresource: &str,
+        body: &[u8],
+    ) -> Result<Reply, Refusal> {
+        let act = kind.actions.iter().find(|(found, _)| *found == subresource);
+        let (_, act) = act.ok_or_else(Refusal::no_such_resource)?;
+        let body = super::decode::options(&request.content_type, body)?;
+        let body = act(&mut self.lock(), kind, &key(request, kind, name), &body, &request.query)?;
+        Ok(Reply { code: StatusCode::CREATED, body: show::bytes(&body), warnings: Vec::new() })
+    }
+}
+
+/// Judges and stores a draft, and shows what came of it.
+fn finish(
+    draft: Draft,
+    state: &mut State,
+    view: &View,
+    scale: Option<&crate::kinds::Scale>,
+) -> Result<Reply, Refusal> {
+    draft.judge()?;
+    let warnings = draft.warnings.clone();
+    let Written { object, created } = draft.commit(state)?;
+    let code = if created { StatusCode::CREATED } else { StatusCode::OK };
+    let body = match scale {
+        Some(scale) => show::bytes(&scale::show(&view.kind, scale, &object)),
+        None => show::bytes(&*view.object(&object)),
+    };
+    Ok(Reply { code, body, warnings })
+}
+
+fn key(request: &Request, kind: &Kind, name: &str) -> Key {
+    kind.key(request.place.namespace.as_deref().unwrap_or_default(), name)
+}
+
+/// A path must agree with where the kind lives.
+fn check_scope(kind: &Kind, place: &Place) -> Result<(), Refusal> {
+    match (kind.namespaced, place.namespace.is_some(), place.name.is_some()) {
+        (true, false, true) | (false, true, _) => Err(Refusal::no_such_resource()),
+        _ => Ok(()),
+    }
+}
+
+async fn read_body(body: Body) -> Result<Bytes, Refusal> {
+    match Limited::new(body, MAX_BODY_BYTES).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(Refusal::too_large(MAX_BODY_BYTES))
+        }
+        Err(error) => Err(Refusal::bad_request(format!("unable to read the body: {error}"))),
+    }
+}
+
+fn full(body: Vec<u8>) -> AnswerBody {
+    Full::new(Bytes::from(body)).boxed_unsync()
+}
+
+fn respond(
+    code: StatusCode,
+    body: Vec<u8>,
+    warnings: &[String],
+    retry_after: Option<u64>,
+) -> Response<AnswerBody> {
+    let mut response = Response::new(full(body));
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(seconds) = retry_after {
+        headers.insert(header::RETRY_AFTER, seconds.into());
+    }
+    for warning in warnings {
+        let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
+            headers.append(header::WARNING, value);
+        }
+    }
+    response
+}
+
+impl tower::Service<http::Request<Body>> for Server {
+    type Response = Response<AnswerBody>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let server = self.clone();
+        Box::pin(async move { Ok(server.answer(request).await) })
+    }
+}
+
+#[cfg(test)]
+#[path = "service_tests.rs"]
+mod tests;

@@ -1,0 +1,249 @@
+//! Objects in memory, ordered by one counter of resource versions, with as much of their past as watches need.
+//!
+//! Each kind has its records: its objects, and the changes they went through, oldest first. The past is bounded; whoever
+//! asks for what has been dropped is told so and starts over. Watchers read the past at their own pace and hold
+//! nothing of it: a slow one costs no memory and delays nobody.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::object;
+
+/// Changes of one kind that are kept. Far more than a watcher falls behind by; a pod's change is some 10 kB.
+pub const HISTORY_CHANGES: usize = 4096;
+
+/// Identifies a kind in the store, whatever version of it is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KindId(pub(crate) u32);
+
+/// Where an object is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its kind.
+    pub kind: KindId,
+    /// Its namespace; empty where the kind has none.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl Key {
+    fn path(&self) -> impl Iterator<Item = u8> + '_ {
+        // The order of lists is that of paths in etcd: `a-b/x` comes before `a/x`.
+        self.namespace.bytes().chain(std::iter::once(b'/')).chain(self.name.bytes())
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.kind.cmp(&other.kind).then_with(|| self.path().cmp(other.path()))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// One change of one object.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The resource version that it made.
+    pub version: u64,
+    /// The object.
+    pub key: Key,
+    /// What it was before; none when it was created.
+    pub before: Option<Arc<Value>>,
+    /// What it is now, or was last, then with the version of its end.
+    pub object: Arc<Value>,
+    /// Whether this was its end.
+    pub deleted: bool,
+}
+
+/// The past that was asked for is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("changes up to version {compacted} are gone")]
+pub struct Compacted {
+    /// The oldest version that can still be gone on from.
+    pub compacted: u64,
+}
+
+#[derive(Debug)]
+struct Records {
+    objects: BTreeMap<Key, Arc<Value>>,
+    past: VecDeque<Change>,
+    /// Changes up to this version may be missing from `past`.
+    compacted: u64,
+    /// The version of the latest change, for those who wait for the next.
+    latest: watch::Sender<u64>,
+}
+
+impl Default for Records {
+    fn default() -> Self {
+        Records {
+            objects: BTreeMap::new(),
+            past: VecDeque::new(),
+            compacted: 0,
+            latest: watch::Sender::new(0),
+        }
+    }
+}
+
+/// All objects.
+#[derive(Debug)]
+pub struct Store {
+    version: u64,
+    kinds: BTreeMap<KindId, Records>,
+    history: usize,
+    /// The version of the latest change of any kind.
+    latest: watch::Sender<u64>,
+}
+
+impl Store {
+    /// An empty store that keeps this many changes of each kind.
+    pub fn new(history: usize) -> Self {
+        Store { version: 1, kinds: BTreeMap::new(), history, latest: watch::Sender::new(1) }
+    }
+
+    /// The version of the latest change.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// One object.
+    pub fn get(&self, key: &Key) -> Option<&Arc<Value>> {
+        self.kinds.get(&key.kind)?.objects.get(key)
+    }
+
+    /// All objects of a kind, or those of a namespace, in order.
+    pub fn list(&self, kind: KindId, namespace: Option<&str>) -> impl Iterator<Item = (&Key, &Arc<Value>)> {
+        let objects = self.kinds.get(&kind).map(|records| {
+            // A namespace's objects are one stretch: nothing sorts between its first and its last path.
+            let start =
+                Key { kind, namespace: namespace.unwrap_or_default().to_owned(), name: String::new() };
+            if namespace.is_some() { records.objects.range(start..) } else { records.objects.range(..) }
+        });
+        objects
+            .into_iter()
+            .flatten()
+            .take_while(move |(key, _)| namespace.is_none_or(|namespace| key.namespace == namespace))
+    }
+
+    /// All objects of a kind as they were at a version.
+    pub fn list_at(&self, kind: KindId, version: u64) -> Result<BTreeMap<Key, Arc<Value>>, Compacted> {
+        let Some(records) = self.kinds.get(&kind) else {
+            return Ok(BTreeMap::new());
+        };
+        if version < records.compacted {
+            return Err(Compacted { compacted: records.compacted });
+        }
+        let mut objects = records.objects.clone();
+        for change in records.past.iter().rev().take_while(|change| change.version > version) {
+            match &change.before {
+                Some(before) => objects.insert(change.key.clone(), Arc::clone(before)),
+                None => objects.remove(&change.key),
+            };
+        }
+        Ok(objects)
+    }
+
+    /// The changes of a kind after a version, oldest first, at most `most` of them.
+    pub fn changes(
+        &self,
+        kind: KindId,
+        after: u64,
+        most: usize,
+    ) -> Result<impl Iterator<Item = &Change>, Compacted> {
+        let records = self.kinds.get(&kind);
+        let compacted = records.map_or(0, |records| records.compacted);
+        if after < compacted {
+            return Err(Compacted { compacted });
+        }
+        Ok(records
+            .map(|records| {
+                records.past.range(records.past.partition_point(|change| change.version <= after)..)
+            })
+            .into_iter()
+            .flatten()
+            .take(most))
+    }
+
+    /// Tells when a kind changes.
+    pub fn subscribe(&mut self, kind: KindId) -> watch::Receiver<u64> {
+        self.kinds.entry(kind).or_default().latest.subscribe()
+    }
+
+    /// Tells when anything changes.
+    pub fn subscribe_all(&self) -> watch::Receiver<u64> {
+        self.latest.subscribe()
+    }
+
+    /// Puts an object in its place, with a new version.
+    pub fn put(&mut self, key: Key, mut object: Value) -> Arc<Value> {
+        self.version += 1;
+        object::metadata(&mut object).insert("resourceVersion".into(), self.version.to_string().into());
+        let object = Arc::new(object);
+        let records = self.kinds.entry(key.kind).or_default();
+        let before = records.objects.insert(key.clone(), Arc::clone(&object));
+        self.record(Change {
+            version: self.version,
+            key,
+            before,
+            object: Arc::clone(&object),
+            deleted: false,
+        });
+        object
+    }
+
+    /// Removes an object. `last` is what is told of it; its version becomes that of its end.
+    pub fn remove(&mut self, key: Key, mut last: Value) -> Arc<Value> {
+        self.version += 1;
+        object::metadata(&mut last).insert("resourceVersion".into(), self.version.to_string().into());
+        let object = Arc::new(last);
+        let before = self.kinds.entry(key.kind).or_default().objects.remove(&key);
+        self.record(Change {
+            version: self.version,
+            key,
+            before,
+            object: Arc::clone(&object),
+            deleted: true,
+        });
+        object
+    }
+
+    /// Forgets the past: who watches from before now has to start over.
+    pub fn compact(&mut self) {
+        for records in self.kinds.values_mut() {
+            records.past.clear();
+            records.compacted = self.version;
+            records.latest.send_modify(|_| {});
+        }
+    }
+
+    /// Forgets a kind with all its objects: its definition is gone.
+    pub fn drop_kind(&mut self, kind: KindId) {
+        self.kinds.remove(&kind);
+    }
+
+    fn record(&mut self, change: Change) {
+        let version = change.version;
+        let records = self.kinds.entry(change.key.kind).or_default();
+        records.past.push_back(change);
+        while records.past.len() > self.history {
+            if let Some(oldest) = records.past.pop_front() {
+                records.compacted = oldest.version;
+            }
+        }
+        records.latest.send_replace(version);
+        self.latest.send_replace(version);
+    }
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;
