@@ -63,7 +63,7 @@ struct Arguments {
     /// controller's f pace, m memory
     #[arg(default_value = ALL)]
     parts: String,
-    /// How often to run each contestant of f and m; the page is then left alone
+    /// How often to run each contestant of f and m; the page says so
     #[arg(long)]
     runs: Option<usize>,
     /// The only contestant of f and m to run; the page is then left alone
@@ -98,7 +98,11 @@ async fn run(arguments: Arguments) -> Result<()> {
     if parts.contains('m') {
         sections.extend(memory::measure(&course).await?);
     }
-    let circumstances = |command| {
+    let statefulset = runs.map_or_else(
+        || "make bench-statefulset".to_owned(),
+        |runs| format!("make bench-statefulset RUNS={runs} PARTS={parts}"),
+    );
+    let circumstances = |command: &str| {
         format!(
             "Measured {} on {} cores, load {load} at the start, by `{command}`.",
             Timestamp::now().strftime("%Y-%m-%d"),
@@ -107,12 +111,12 @@ async fn run(arguments: Arguments) -> Result<()> {
     };
     let mut text = fs::read_to_string(&page).with_context(|| page.display().to_string())?;
     for (index, section) in sections.into_iter().enumerate() {
-        let command = if index < ours { "make bench" } else { "make bench-statefulset" };
+        let command = if index < ours { "make bench" } else { &statefulset };
         let table = section.render(&circumstances(command));
         eprintln!("\n{}\n{table}", section.name);
         text = replace(&text, section.name, &table)?;
     }
-    if runs.is_some() || only.is_some() {
+    if only.is_some() {
         say!("the page is left alone: this was not the whole measurement");
         return Ok(());
     }
