@@ -27,6 +27,7 @@ fn specs() -> Vec<Value> {
         json!({ "size": 11, "range": { "from": 2, "to": 1 } }),
         json!({ "size": "x", "range": { "from": 2, "to": 1 } }),
         json!({ "size": 1, "range": { "from": 13, "to": 13 }, "word": "x" }),
+        json!({ "size": 1, "range": { "from": 15, "to": 16 } }),
         json!({ "size": 1, "range": { "from": 14, "to": 14 }, "word": "w" }),
         json!([]),
         json!({}),

@@ -198,7 +198,8 @@ fn thing() -> Value {
                             { "rule": "self.from <= self.to", "message": "the wrong way round" },
                             { "rule": "self.from != 13" },
                             { "rule": "self.to != 13", "fieldPath": ".to", "reason": "FieldValueForbidden" },
-                            { "rule": "self.to != 14", "messageExpression": "'not ' + string(self.to)" },
+                            { "rule": "self.from != 15", "reason": "FieldValueDuplicate", "message": "fifteen" },
+                            { "rule": "self.to != 14", "messageExpression": "'not fourteen'" },
                         ],
                     },
                     "word": { "type": "string", "maxLength": 9, "x-kubernetes-validations": [

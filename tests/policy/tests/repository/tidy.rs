@@ -29,6 +29,7 @@ const RULES: [Rule; 2] = [
             ("tests/harness/src/proxy.rs", "a delay is one of the things it can be told to do"),
             ("tests/bench/src/main.rs", "a measured stretch of time"),
             ("crates/operator/src/shell/events_tests.rs", "virtual time, on a paused clock"),
+            ("tests/scenarios/tests/embedded/group.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/controllers/statefulset_tests.rs", "virtual time, on a paused clock"),
         ],
     },

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{Api, ListParams, ObjectList, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 use sts_plus_cluster::controllers;
@@ -20,7 +20,7 @@ use crate::server;
 
 /// Far more virtual time than three zones take.
 const DEADLINE: Duration = Duration::from_mins(30);
-/// How long nobody may write a set or a pod at the end, in virtual time.
+/// How long nobody may write anything at the end, in virtual time.
 const SILENCE: Duration = Duration::from_mins(10);
 const REPLICAS: u32 = 2;
 const PODS: usize = 6;
@@ -33,9 +33,12 @@ struct Seen {
     ready: bool,
 }
 
-/// Follows pods; what it has seen is always what the server holds or held.
-async fn follow(pods: &Api<Pod>, mut on_change: impl FnMut(&BTreeMap<String, Seen>) -> bool) {
-    let listed = pods.list(&ListParams::default()).await.unwrap();
+/// Follows pods from a list on, through every state they were in, until it is told to stop.
+async fn follow(
+    pods: &Api<Pod>,
+    listed: ObjectList<Pod>,
+    mut on_change: impl FnMut(&BTreeMap<String, Seen>) -> bool,
+) {
     let mut all: BTreeMap<_, _> = listed.items.iter().map(|pod| (pod.name_any(), seen(pod))).collect();
     if on_change(&all) {
         return;
@@ -96,14 +99,16 @@ async fn three_zones_are_created_rolled_one_at_a_time_and_fall_silent() {
         sets.create(&PostParams::default(), &zone.object()).await.unwrap();
     }
     let (old, new) = (Template::new("v1"), Template::new("v2"));
-    follow(&pods, |pods| all_ready(pods, &old.image())).await;
+    let list = async || pods.list(&ListParams::default()).await.unwrap();
+    follow(&pods, list().await, |pods| all_ready(pods, &old.image())).await;
 
+    let before = list().await;
     for zone in &zones {
         let template = Patch::Merge(json!({ "spec": { "template": new.patch() } }));
         sets.patch(zone.name(), &PatchParams::default(), &template).await.unwrap();
     }
     let mut order: Vec<String> = Vec::new();
-    follow(&pods, |pods| {
+    follow(&pods, before, |pods| {
         let is_down = |zone: &str| {
             let up = pods.values().filter(|pod| pod.zone == zone && pod.ready).count();
             up < usize::try_from(REPLICAS).unwrap()
@@ -123,9 +128,9 @@ async fn three_zones_are_created_rolled_one_at_a_time_and_fall_silent() {
     // What is left are reports; then nobody writes.
     let quiet = async {
         loop {
-            let version = pods.list(&ListParams::default()).await.unwrap().metadata.resource_version;
+            let version = list().await.metadata.resource_version;
             tokio::time::sleep(SILENCE).await;
-            if pods.list(&ListParams::default()).await.unwrap().metadata.resource_version == version {
+            if list().await.metadata.resource_version == version {
                 return;
             }
         }

@@ -15,7 +15,6 @@ use kube::core::cel::{
 };
 use serde_json::{Map, Value};
 
-use super::validate::wording;
 use super::{Cause, List, Path, View};
 
 #[cfg(test)]
@@ -118,7 +117,7 @@ fn visit(
         && let Err(errors) = cel::validate_compiled(&judge.0, value, before)
     {
         let counts = |error: &&ValidationError| !frozen || judge.is_transition(&error.rule);
-        found.extend(errors.iter().filter(counts).map(|error| cause(error, view, at)));
+        found.extend(errors.iter().filter(counts).map(|error| cause(error, at)));
     }
     match value {
         Value::Object(fields) => {
@@ -148,7 +147,7 @@ fn counterpart<'a>(item: &Value, before: &'a Value, list: &List) -> Option<&'a V
     before.as_array()?.iter().find(|old| keys.iter().all(|key| old.get(key) == item.get(key)))
 }
 
-fn cause(error: &ValidationError, view: View<'_>, at: &Path) -> Cause {
+fn cause(error: &ValidationError, at: &Path) -> Cause {
     let at = at.to_string();
     let below = error.field_path.as_str();
     let field = match (at.is_empty(), below.is_empty(), below.starts_with(['.', '['])) {
@@ -157,13 +156,17 @@ fn cause(error: &ValidationError, view: View<'_>, at: &Path) -> Cause {
         (false, _, true) => format!("{at}{below}"),
         (false, _, false) => format!("{at}.{below}"),
     };
-    let shown = Value::from(wording(view.node().kind).unwrap_or_default());
     let message = error.message.replace('\n', " ");
+    // The value is not shown: it may be large.
+    let cause =
+        |reason, words: &str| Cause { field: field.clone(), reason, message: format!("{words}{message}") };
     match error.reason.as_deref() {
-        Some("FieldValueForbidden") => Cause::forbidden(field, &message),
-        Some("FieldValueRequired") => Cause::required(field, &message),
-        Some("FieldValueDuplicate") => Cause::duplicate(field, &shown),
-        _ => Cause::invalid(field, &shown, &message),
+        Some("FieldValueForbidden") => cause("FieldValueForbidden", "Forbidden: "),
+        Some("FieldValueRequired") => cause("FieldValueRequired", "Required value: "),
+        Some("FieldValueDuplicate") => {
+            Cause { field, reason: "FieldValueDuplicate", message: "Duplicate value".to_owned() }
+        }
+        _ => cause("FieldValueInvalid", "Invalid value: "),
     }
 }
 

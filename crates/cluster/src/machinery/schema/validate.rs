@@ -343,7 +343,7 @@ fn is_multiple(number: &Number, factor: &Value) -> bool {
 }
 
 /// The types that a kind stands for; any value fits the rest.
-pub(super) fn wording(kind: Kind) -> Option<&'static str> {
+fn wording(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Any => None,
         Kind::Object => Some("object"),
