@@ -60,5 +60,11 @@ pub const MANAGER_LEASE: &str = "sts-plus/lease";
 /// Controller name in events, and the name that peers see in the user agent.
 pub const CONTROLLER: &str = "sts.plus/operator";
 
+/// Where events come from, as people see it.
+pub const COMPONENT: &str = "sts-plus";
+
+/// Where events of our StatefulSet controller come from: upstream's own name, which alerting rules know.
+pub const STATEFULSET_COMPONENT: &str = "statefulset-controller";
+
 /// Name of the leader lease in the operator's own namespace.
 pub const LEASE: &str = "sts-plus";

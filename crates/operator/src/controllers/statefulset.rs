@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use serde_json::Value;
+use sts_plus_api::keys;
 use sts_plus_planner::reason::Severity;
 use sts_plus_planner::set::SetRow;
 use sts_plus_planner::statefulset::world::{Features, Management, Memory, Standing, World};
@@ -21,9 +22,6 @@ use crate::shell::statefulset_metrics::SetLabels;
 
 /// The controller's name in flags and metrics.
 pub const NAME: &str = "statefulset";
-
-/// Where its events come from: upstream's own name, which alerting rules know.
-const COMPONENT: &str = "statefulset-controller";
 
 /// Plans made in one pass: one that asks for the set, and one for each name of a revision that turns out to be taken, of
 /// which the planner itself bears sixteen.
@@ -92,7 +90,7 @@ impl StatefulSets {
         metrics: Metrics,
         features: Features,
     ) -> Self {
-        let recorder = recorder.of_component(COMPONENT);
+        let recorder = recorder.of_component(keys::STATEFULSET_COMPONENT);
         Self { queue, cache, executor, api, recorder, metrics, features, known: Mutex::default() }
     }
 

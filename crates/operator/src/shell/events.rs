@@ -39,9 +39,6 @@ const COMBINED: &str = "(combined from similar events): ";
 /// What is between their messages.
 const SEPARATOR: &str = "; ";
 
-/// The component of events, unless a controller says otherwise.
-const COMPONENT: &str = "sts-plus";
-
 /// The API server's limit for messages of new-style events; longer ones are cut.
 const MAX_MESSAGE_CHARACTERS: usize = 1024;
 
@@ -178,7 +175,8 @@ impl Waiting {
 /// A recorder, and the sender to run beside it.
 pub fn channel(api: Api, instance: String) -> (Recorder, Sender) {
     let (queue, waiting) = mpsc::channel(MAX_WAITING_EVENTS);
-    let recorder = Recorder { queue, dropped: api.metrics().events_dropped.clone(), component: COMPONENT };
+    let recorder =
+        Recorder { queue, dropped: api.metrics().events_dropped.clone(), component: keys::COMPONENT };
     let sender = Sender {
         api,
         queue: waiting,
