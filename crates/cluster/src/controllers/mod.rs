@@ -1,7 +1,7 @@
 //! What goes on around an API server whether or not anybody asks.
 //!
 //! One task follows all changes and hands each to those whom it concerns: the [`garbage`] collector, namespaces that
-//! end, protection of claims in use, budgets and endpoint slices. Each decides from what is stored now; missing a
+//! end, protection of claims in use, budgets, quotas and endpoint slices. Each decides from what is stored now; missing a
 //! change or seeing it twice makes no difference. They write to the store directly, in a fixed order, so that a run
 //! repeats.
 
@@ -9,6 +9,7 @@ mod budgets;
 mod garbage;
 mod namespaces;
 mod protection;
+mod quotas;
 mod slices;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,9 @@ use crate::machinery::store::{Key, KindId};
 
 /// Changes of a kind that are looked at while nobody else may write.
 const BATCH: usize = 200;
+
+/// Rounds in a row while nobody else may write: as many as a change takes to come to its end, and some more.
+const ROUNDS: usize = 8;
 
 /// An object that has changed, as a controller needs it.
 struct Seen {
@@ -51,6 +55,8 @@ struct Controllers {
     claims: BTreeSet<String>,
     budgets: BTreeSet<String>,
     slices: BTreeSet<String>,
+    /// Namespaces in which something came, went or changed.
+    quotas: BTreeSet<String>,
     volumes: bool,
 }
 
@@ -60,8 +66,8 @@ pub async fn run(server: Server) {
     let mut changed = server.lock().store.subscribe_all();
     loop {
         changed.borrow_and_update();
-        while controllers.round(&mut server.lock()) {
-            // Others may write between two rounds.
+        while controllers.rounds(&mut server.lock()) {
+            // Others may write meanwhile.
             tokio::task::yield_now().await;
         }
         if changed.changed().await.is_err() {
@@ -71,6 +77,13 @@ pub async fn run(server: Server) {
 }
 
 impl Controllers {
+    /// Acts until nothing changes any more, or for some rounds. True where there is more to do. What one of them does often
+    /// takes another round to complete, such as the end of an owner after that of its last dependent: were everybody
+    /// let in between, somebody who makes the dependent anew at once would be faster every time.
+    fn rounds(&mut self, state: &mut State) -> bool {
+        (0..ROUNDS).all(|_| self.round(state))
+    }
+
     /// Looks at what has changed and acts. True where there is more to look at.
     fn round(&mut self, state: &mut State) -> bool {
         let seen = self.look(state);
@@ -93,6 +106,9 @@ impl Controllers {
         for namespace in std::mem::take(&mut self.budgets) {
             budgets::count(state, &namespace);
         }
+        for namespace in std::mem::take(&mut self.quotas) {
+            quotas::count(state, &namespace);
+        }
         for namespace in std::mem::take(&mut self.slices) {
             slices::write(state, &namespace);
         }
@@ -101,6 +117,9 @@ impl Controllers {
 
     fn note(&mut self, seen: &Seen) {
         let namespace = || seen.key.namespace.clone();
+        if !seen.key.namespace.is_empty() {
+            self.quotas.insert(namespace());
+        }
         match (seen.group.as_str(), seen.plural.as_str()) {
             ("", "pods") => {
                 if seen.deleted || object::is_deleting(&seen.object) {
