@@ -30,7 +30,7 @@ use sts_plus_operator::shell::surroundings::Surroundings;
 use sts_plus_planner::statefulset::world::Features;
 use sts_plus_scenarios::cluster::{Account, Cluster};
 use sts_plus_scenarios::fixture::{Template, three_zones};
-use sts_plus_scenarios::gated::{Answers, Gated, Rollout, Says, Set};
+use sts_plus_scenarios::gated::{Gated, Rollout, Says, Set};
 use sts_plus_scenarios::native::act::Kind;
 use sts_plus_scenarios::native::{self, Act, manifest, ours, pods};
 use sts_plus_scenarios::observer::DEADLINE;
@@ -97,7 +97,7 @@ fn uses(rule: &PolicyRule) -> Vec<Use> {
 /// partition that somebody else writes, the way back, and the end of the rollout object.
 async fn gated_rollout(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
     let stage = Gated::new(cluster, "gated-permissions").await;
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let secrets = Api::<Secret>::namespaced(cluster.user(), &stage.namespace);
     let secret = json!({ "metadata": { "name": "prom-secret" }, "stringData": { "token": "t" } });
     secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
