@@ -65,12 +65,12 @@ pub async fn run(server: Server) {
     let mut controllers = Controllers::default();
     let mut changed = server.lock().store.subscribe_all();
     loop {
-        changed.borrow_and_update();
+        changed.forget();
         while controllers.rounds(&mut server.lock()) {
             // Others may write meanwhile.
             tokio::task::yield_now().await;
         }
-        if changed.changed().await.is_err() {
+        if changed.hear().await.is_err() {
             return;
         }
     }
