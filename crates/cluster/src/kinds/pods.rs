@@ -12,6 +12,8 @@ use crate::machinery::store::Key;
 
 /// Seconds that a pod has when neither it nor its deletion says.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
+/// The labels of nodes that say where they are.
+const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 /// Seconds that a pod stays on a node that does not answer.
 const TOLERATED_SECONDS: i64 = 300;
 
@@ -181,18 +183,28 @@ pub(super) fn bind(
     }
     if !dry_run {
         let now = state.now();
+        let place = topology(state, node);
         crate::machinery::write::amend(state, &row, key, |pod| {
             object::child(pod, "spec").insert("nodeName".into(), node.into());
-            let generation = object::number(pod, "/metadata/generation").unwrap_or_default();
-            object::metadata(pod).insert("generation".into(), (generation + 1).into());
             let annotations = binding.pointer("/metadata/annotations").and_then(Value::as_object).cloned();
             if let Some(mut annotations) = annotations.filter(|annotations| !annotations.is_empty()) {
                 object::entry(object::metadata(pod), "annotations").append(&mut annotations);
+            }
+            if !place.is_empty() {
+                object::entry(object::metadata(pod), "labels").extend(place);
             }
             set_condition(pod, "PodScheduled", "True", &now);
         });
     }
     Ok(answer::created())
+}
+
+/// The labels of a node that its pods get, so that they know where they are.
+fn topology(state: &State, node: &str) -> Map<String, Value> {
+    let labels = state.object("", "nodes", "", node).and_then(|node| node.pointer("/metadata/labels"));
+    let labels = labels.and_then(Value::as_object).into_iter().flatten();
+    let told = labels.filter(|(key, _)| TOPOLOGY.contains(&key.as_str()));
+    told.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// Sets a condition of a pod.

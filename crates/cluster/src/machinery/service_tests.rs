@@ -1,7 +1,7 @@
 //! The server as a client sees it: a `kube::Client` on the service, under a paused clock.
 
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, ServiceAccount};
 use kube::api::{
     Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, Preconditions, VersionMatch,
     WatchEvent, WatchParams,
@@ -259,7 +259,15 @@ async fn a_pod_is_defaulted_bound_and_given_time_to_end() {
         let bind = http::Request::post("/api/v1/namespaces/default/pods/p/binding");
         client.request::<Value>(bind.body(binding.clone()).unwrap())
     };
+    let labels = json!({ "topology.kubernetes.io/zone": "z", "other": "o" });
+    let node = json!({ "metadata": { "name": "n", "labels": labels } });
+    let nodes: Api<Node> = Api::all(client.clone());
+    nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
     bind().await.unwrap();
+    let bound = api.get("p").await.unwrap();
+    assert_eq!(bound.labels().get("topology.kubernetes.io/zone").map(String::as_str), Some("z"));
+    assert_eq!(bound.labels().get("other"), None, "only where it is");
+    assert_eq!(bound.metadata.generation, Some(1), "a node is nothing that anybody wished");
     assert_eq!(code(bind().await), (409, "Conflict".into()));
     let going = api.delete("p", &DeleteParams::default()).await.unwrap().left().unwrap();
     assert_eq!(going.metadata.deletion_grace_period_seconds, Some(30));
@@ -354,4 +362,16 @@ async fn odd_requests_are_refused_and_never_panic() {
     assert_eq!(send(Method::GET, &format!("{maps}?watch=1&resourceVersion=abc"), json, b"").await, 500);
     assert_eq!(send(Method::GET, &format!("{maps}?watch=1&sendInitialEvents=true"), json, b"").await, 422);
     assert_eq!(send(Method::GET, &format!("{maps}?continue=abc"), json, b"").await, 400);
+}
+
+/// As Go does, which whoever compares the bytes of a revision sees.
+#[tokio::test(start_paused = true)]
+async fn what_could_end_a_script_in_a_page_is_escaped() {
+    let client = Client::new(server(), "default");
+    let map = json!({ "metadata": { "name": "m" }, "data": { "text": "a<b>&c\u{2028}\u{2029}\u{e9}\"" } });
+    let create = http::Request::post("/api/v1/namespaces/default/configmaps");
+    let create = create.header("content-type", "application/json");
+    let created = client.request_text(create.body(serde_json::to_vec(&map).unwrap()).unwrap()).await.unwrap();
+    assert!(created.contains(r#""a\u003cb\u003e\u0026c\u2028\u2029é\"""#), "{created}");
+    assert_eq!(serde_json::from_str::<Value>(&created).unwrap()["data"], map["data"]);
 }

@@ -1,6 +1,7 @@
 //! Objects as answers show them: in the version that was asked for, whole or only their metadata.
 
 use std::borrow::Cow;
+use std::io;
 use std::sync::Arc;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -102,9 +103,32 @@ pub(crate) fn event(what: &str, object: &Value) -> Vec<u8> {
     line
 }
 
-/// JSON text. Values of JSON can always be written as such.
+/// JSON text as Go writes it. Values of JSON can always be written as such.
 pub(crate) fn bytes(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).unwrap_or_default()
+    let mut text = Vec::new();
+    let written = value.serialize(&mut serde_json::Serializer::with_formatter(&mut text, ForPages));
+    written.map(|()| text).unwrap_or_default()
+}
+
+/// Go's JSON can stand in a page of HTML: what could end a script there is written as a number. Whoever compares the
+/// bytes of stored data, as with revisions, sees them.
+struct ForPages;
+
+impl serde_json::ser::Formatter for ForPages {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let is_escaped = |character| matches!(character, '<' | '>' | '&' | '\u{2028}' | '\u{2029}');
+        let mut rest = fragment;
+        while let Some((at, found)) = rest.char_indices().find(|(_, character)| is_escaped(*character)) {
+            let (plain, after) = rest.split_at(at);
+            write!(writer, "{plain}\\u{:04x}", u32::from(found))?;
+            rest = after.get(found.len_utf8()..).unwrap_or_default();
+        }
+        writer.write_all(rest.as_bytes())
+    }
 }
 
 #[derive(serde::Serialize)]
