@@ -186,7 +186,7 @@ async fn controlled_set(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
     });
     let client = faults.client(&account.client);
     let operator =
-        ours::start_as(&Account { client, ..account.clone() }, &act.namespace, Features::default());
+        ours::start_as(cluster, &Account { client, ..account.clone() }, &act.namespace, Features::default());
     act.create_set(&native::Set::new("web", 2).claims(&["data"])).await;
     act.settled("created", pods("web-0:v1 web-1:v1").claims("data-web-0 data-web-1")).await;
     for (app, expected) in [("other", "web-0 web-1?"), ("web", "web-0 web-1")] {

@@ -39,7 +39,8 @@ fn main() -> ExitCode {
 }
 
 fn good(seeds: impl Iterator<Item = u64>) -> Result<(), Failed> {
-    let bad: Vec<_> = seeds.map(|seed| Script::of(seed).run()).filter(|report| !report.failures.is_empty()).collect();
+    let bad: Vec<_> =
+        seeds.map(|seed| Script::of(seed).run()).filter(|report| !report.failures.is_empty()).collect();
     if bad.is_empty() { Ok(()) } else { Err(words(&bad).into()) }
 }
 
