@@ -84,7 +84,7 @@ impl FromStr for Delay {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, DelayError> {
+pub(super) fn duration(text: &str) -> Result<Duration, DelayError> {
     let signed: SignedDuration = text.parse().map_err(|_| DelayError::NotADuration(text.to_owned()))?;
     let delay = Duration::try_from(signed).map_err(|_| DelayError::OutOfBounds(text.to_owned()))?;
     if delay > MAX_DELAY { Err(DelayError::OutOfBounds(text.to_owned())) } else { Ok(delay) }

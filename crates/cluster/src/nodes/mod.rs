@@ -64,6 +64,7 @@ pub mod behaviour;
 mod call;
 mod claims;
 mod lifecycle;
+pub mod network;
 mod node;
 mod pod;
 mod pods;
