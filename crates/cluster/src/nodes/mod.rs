@@ -55,6 +55,7 @@ use self::claims::Claims;
 use self::lifecycle::Defaults;
 pub use self::node::Node;
 use self::node::Nodes;
+pub(crate) use self::pod::split_ordinal;
 use self::pods::Pods;
 use self::shell::{MAX_WAITING_EVENTS, Shell};
 use self::watch::{Event, Follower, Row};

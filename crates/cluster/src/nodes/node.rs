@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::call::Call;
 use super::pod::split_ordinal;
+use crate::affinity::Wants;
 use crate::chance;
 
 /// Where nodes have their addresses; pods have theirs elsewhere, so that the two never meet.
@@ -50,64 +50,9 @@ pub(super) struct Nodes {
     pub(super) lost: BTreeSet<String>,
 }
 
-/// What a pod asks of its node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wants {
-    /// Labels that the node must carry.
-    pub(super) labels: BTreeMap<String, String>,
-    /// Where there are terms, at least one must hold.
-    pub(super) terms: Option<Vec<Term>>,
-}
-
-/// Requirements of a required node affinity that must hold together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Term {
-    match_expressions: Vec<Requirement>,
-    match_fields: Vec<Requirement>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-struct Requirement {
-    key: String,
-    operator: String,
-    #[serde(default)]
-    values: Vec<String>,
-}
-
-impl Requirement {
-    fn holds(&self, value: Option<&str>) -> bool {
-        let listed = |value: &str| self.values.iter().any(|allowed| allowed == value);
-        match self.operator.as_str() {
-            "In" => value.is_some_and(listed),
-            "NotIn" => !value.is_some_and(listed),
-            "Exists" => value.is_some(),
-            "DoesNotExist" => value.is_none(),
-            // `Gt` and `Lt` compare numbers, and no label of a hollow node is one.
-            _ => false,
-        }
-    }
-}
-
-impl Term {
-    fn holds(&self, node: &Node) -> bool {
-        // A term without requirements selects nothing, as the scheduler has it.
-        let asks = !self.match_expressions.is_empty() || !self.match_fields.is_empty();
-        let label = |key: &str| {
-            node.labels().into_iter().find(|(name, _)| *name == key).map(|(_, value)| value.to_owned())
-        };
-        let field = |key: &str| (key == "metadata.name").then_some(node.name.as_str());
-        asks && self.match_expressions.iter().all(|wanted| wanted.holds(label(&wanted.key).as_deref()))
-            && self.match_fields.iter().all(|wanted| wanted.holds(field(&wanted.key)))
-    }
-}
-
-impl Wants {
-    fn fits(&self, node: &Node) -> bool {
-        let labels = node.labels();
-        self.labels.iter().all(|(key, value)| labels.contains(&(key.as_str(), value.as_str())))
-            && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.holds(node)))
-    }
+fn fits(wants: &Wants, node: &Node) -> bool {
+    let labels = node.labels();
+    wants.fits(&node.name, |key| labels.iter().find(|(name, _)| *name == key).map(|(_, value)| *value))
 }
 
 impl Nodes {
@@ -119,7 +64,7 @@ impl Nodes {
     /// same one. Where none fits, the reason in a scheduler's words.
     pub(super) fn choose(&self, wants: &Wants, pod: &str) -> Result<&Node, String> {
         let alive = || self.all.iter().filter(|node| !self.lost.contains(&node.name));
-        let fitting: Vec<&Node> = alive().filter(|node| wants.fits(node)).collect();
+        let fitting: Vec<&Node> = alive().filter(|node| fits(wants, node)).collect();
         let (set, ordinal) = split_ordinal(pod).unwrap_or((pod, 0));
         let turn = chance::draw(0, set).wrapping_add(u64::from(ordinal));
         let index = turn.checked_rem(fitting.len() as u64).and_then(|index| usize::try_from(index).ok());

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::behaviour::Behaviour;
-use super::node::{Term, Wants};
 use super::watch::{Key, Row};
+use crate::affinity::{Term, Wants};
 
 /// The scheduler whose pods the hollow nodes place; a pod that names another one waits for that one.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -188,7 +188,7 @@ impl From<wire::Container> for Container {
 }
 
 /// The set's name and the ordinal in `<set>-<ordinal>`.
-pub(super) fn split_ordinal(name: &str) -> Option<(&str, u32)> {
+pub(crate) fn split_ordinal(name: &str) -> Option<(&str, u32)> {
     let (set, ordinal) = name.rsplit_once('-')?;
     // `web-007` is not a name that a StatefulSet gives.
     (ordinal == "0" || !ordinal.starts_with('0')).then_some(())?;
