@@ -12,15 +12,14 @@ const MS: fn(u64) -> Moment = Duration::from_millis;
 const RUNNING: Stage = Stage {
     phase: Phase::Running,
     containers: Containers::Running,
-    restarts: 0,
-    containers_ready: false,
-    ready: false,
+    started: true,
+    ..Stage::NEW
 };
 const READY: Stage = Stage { containers_ready: true, ready: true, ..RUNNING };
 const IMAGE_PULL: Stage = Stage { containers: Containers::ImagePullBackOff, ..Stage::NEW };
 
 fn crashing(restarts: u32) -> Stage {
-    Stage { containers: Containers::CrashLoopBackOff, restarts, ..RUNNING }
+    Stage { containers: Containers::CrashLoopBackOff, restarts, started: false, ..RUNNING }
 }
 
 /// A pod that lives through what it is told, with every write echoed at once.
@@ -29,6 +28,7 @@ struct Story {
     progress: Progress,
     nodes: Nodes,
     defaults: Defaults,
+    health: Health,
     now: Moment,
 }
 
@@ -41,6 +41,7 @@ impl Story {
             progress: Progress::default(),
             nodes,
             defaults: Defaults::default(),
+            health: Health::FINE,
             now: MS(1_000),
         };
         story.progress.see(&story.pod, story.now);
@@ -60,7 +61,7 @@ impl Story {
     }
 
     fn next(&self) -> Step<Write> {
-        next(&self.pod, &self.progress, &self.nodes, &self.defaults, self.now)
+        next(&self.pod, &self.progress, &self.nodes, &self.defaults, self.health, self.now)
     }
 
     /// Makes the write that is due, and shows its effect.
@@ -146,6 +147,7 @@ fn the_configured_delays_hold_where_the_pod_names_none() {
         ready: Delay::fixed(MS(99)),
         stop: Delay::fixed(MS(30)),
         seed: 1,
+        placement: Placement::Ours,
     };
     story.waits(MS(10));
     story.reports(READY);
@@ -174,7 +176,7 @@ fn faults_take_hold_on_a_live_pod_and_heal() {
         ("never-ready", RUNNING, READY),
         ("crash-loop", crashing(1), Stage { restarts: 2, ..READY }),
         // A pod that ran stays Running, even if its image is gone.
-        ("image-pull", Stage { containers: Containers::ImagePullBackOff, ..RUNNING }, READY),
+        ("image-pull", Stage { containers: Containers::ImagePullBackOff, started: false, ..RUNNING }, READY),
         ("unready-after=0s", RUNNING, READY),
     ] {
         let mut story = Story::at(READY, &json!({}));
@@ -243,7 +245,7 @@ fn a_removed_pod_with_finalizers_and_a_finished_one_are_left_alone() {
     let mut story = Story::at(READY, &json!({}));
     story.delete(0);
     story.rests();
-    let finished = Stage { phase: Phase::Finished, ..Stage::NEW };
+    let finished = Stage { phase: Phase::Failed, ..Stage::NEW };
     Story::at(finished, &json!({})).rests();
 }
 

@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::behaviour::LOST;
 use super::call::Call;
 use super::pod::split_ordinal;
+use super::watch::{Key, Row};
 use crate::affinity::Wants;
 use crate::chance;
 
@@ -14,6 +17,11 @@ use crate::chance;
 const NODE_NETWORK: Ipv4Addr = Ipv4Addr::new(10, 127, 0, 0);
 /// How many pods a node says it can hold. Hollow pods cost nothing; the number only has to satisfy a scheduler.
 const PODS_PER_NODE: &str = "100000";
+
+/// Where nodes have their leases.
+const LEASES: &str = "kube-node-lease";
+/// How long a lease lasts, as kubelets have it.
+const LEASE_SECONDS: u32 = 40;
 
 /// One hollow node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +48,43 @@ impl Node {
             ("kubernetes.io/arch", "hollow"),
             ("type", "hollow"),
         ]
+    }
+}
+
+/// A node as the API server shows it, as far as the hollow ones look.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Shown {
+    metadata: Metadata,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    uid: Key,
+    resource_version: String,
+    name: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+impl Shown {
+    pub(super) fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// Whether its annotation says so.
+    pub(super) fn is_lost(&self) -> bool {
+        self.metadata.annotations.get(LOST).is_some_and(|lost| lost == "true")
+    }
+}
+
+impl Row for Shown {
+    fn key(&self) -> &Key {
+        &self.metadata.uid
+    }
+
+    fn version(&self) -> &str {
+        &self.metadata.resource_version
     }
 }
 
@@ -106,6 +151,28 @@ impl Nodes {
         ]
     }
 
+    /// What a node says of itself where a cluster watches over it: never a word about taints, and a lease. `micro` is
+    /// the present as leases have it.
+    pub(super) fn report(&self, node: &Node, now: &str, micro: &str) -> Vec<Call> {
+        let path = format!("/api/v1/nodes/{}", node.name);
+        let labels: BTreeMap<&str, &str> = node.labels().into();
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": { "namespace": LEASES, "name": node.name },
+            "spec": { "holderIdentity": node.name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": micro },
+        });
+        vec![
+            Call::create(
+                "/api/v1/nodes".to_owned(),
+                json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": node.name, "labels": labels } }),
+            ),
+            Call::merge(path.clone(), json!({ "metadata": { "labels": labels } })),
+            Call::merge(path + "/status", json!({ "status": self.status(node, false, now) })),
+            Call::create(format!("/apis/coordination.k8s.io/v1/namespaces/{LEASES}/leases"), lease),
+            renew(node, micro),
+        ]
+    }
+
     fn status(&self, node: &Node, lost: bool, now: &str) -> Value {
         let resources =
             json!({ "cpu": "1000", "memory": "4Ti", "pods": PODS_PER_NODE, "ephemeral-storage": "4Ti" });
@@ -140,6 +207,12 @@ impl Nodes {
             },
         })
     }
+}
+
+/// A node's sign of life.
+pub(super) fn renew(node: &Node, micro: &str) -> Call {
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{LEASES}/leases/{}", node.name);
+    Call::merge(path, json!({ "spec": { "renewTime": micro } }))
 }
 
 #[cfg(test)]

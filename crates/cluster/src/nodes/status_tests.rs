@@ -7,9 +7,10 @@ const BEFORE: &str = "2026-03-01T09:00:00Z";
 const READY: Stage = Stage {
     phase: Phase::Running,
     containers: Containers::Running,
-    restarts: 0,
+    started: true,
     containers_ready: true,
     ready: true,
+    ..Stage::NEW
 };
 const RUNNING: Stage = Stage { containers_ready: false, ready: false, ..READY };
 
@@ -103,7 +104,7 @@ fn a_closed_gate_is_the_reason_and_a_changed_reason_is_no_transition() {
 
 #[test]
 fn a_crash_loop_shows_its_last_run() {
-    let crashing = Stage { containers: Containers::CrashLoopBackOff, restarts: 3, ..RUNNING };
+    let crashing = Stage { containers: Containers::CrashLoopBackOff, restarts: 3, started: false, ..RUNNING };
     let container = patch(&pod_with(ready_pod()), crashing)["containerStatuses"][0].clone();
     assert_eq!(container["state"]["waiting"]["reason"], "CrashLoopBackOff");
     assert_eq!(container["restartCount"], 3);

@@ -39,7 +39,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 pub type Stream = Box<dyn Connection>;
 
 /// What connects: a [`Network`], or real sockets where pods have some.
-pub trait Transport: Send + Sync {
+pub trait Transport: std::fmt::Debug + Send + Sync {
     /// Connects to an address.
     fn connect(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Stream>>;
 }
