@@ -184,7 +184,8 @@ impl FromStr for Exec {
     fn from_str(text: &str) -> Result<Self, ExecError> {
         let mut exec = Exec::default();
         for part in text.split(',').map(str::trim) {
-            let (purpose, end) = part.split_once('=').map_or(("", part), |(purpose, end)| (purpose.trim(), end.trim()));
+            let (purpose, end) =
+                part.split_once('=').map_or(("", part), |(purpose, end)| (purpose.trim(), end.trim()));
             let passes = match end {
                 "pass" => true,
                 "fail" => false,

@@ -20,9 +20,9 @@
 
 use std::time::Duration;
 
+use super::Placement;
 use super::behaviour::{Delay, Fault};
 use super::node::Nodes;
-use super::Placement;
 use super::pod::{CRASHED, Containers, Init, InitState, Phase, Place, Pod, RestartPolicy, Stage};
 use super::probes::{Health, Purpose};
 use super::shell::Step;
@@ -288,7 +288,8 @@ impl Life<'_> {
             }
             Init::At { index, restarts, .. } => (index, restarts.saturating_add(1), self.now),
         };
-        let at = |index, state, restarts| Stage { init: Init::At { index, state, restarts }, ..self.pod.stage };
+        let at =
+            |index, state, restarts| Stage { init: Init::At { index, state, restarts }, ..self.pod.stage };
         for container in self.pod.initializing().skip(index) {
             // The first one fails: the others never have a turn.
             if self.pod.behaviour.fault == Some(Fault::InitCrashLoop) && index == 0 {
@@ -386,7 +387,8 @@ impl Life<'_> {
     /// What follows the end of a run.
     fn ended(&self, exit: u8) -> (Stage, Option<Moment>) {
         let shown = self.pod.stage;
-        let over = Stage { exit, started: false, containers_ready: false, ready: false, init: Init::Done, ..shown };
+        let over =
+            Stage { exit, started: false, containers_ready: false, ready: false, init: Init::Done, ..shown };
         let begins_again = match self.pod.policy {
             RestartPolicy::Always => true,
             RestartPolicy::OnFailure => exit != 0,
@@ -397,7 +399,12 @@ impl Life<'_> {
             Stage { phase, containers: Containers::Ended, ..over }
         } else if self.progress.streak(self.now) == 0 {
             let started = self.is_started(false);
-            Stage { containers: Containers::Running, restarts: shown.restarts.saturating_add(1), started, ..over }
+            Stage {
+                containers: Containers::Running,
+                restarts: shown.restarts.saturating_add(1),
+                started,
+                ..over
+            }
         } else {
             Stage { containers: Containers::CrashLoopBackOff, ..over }
         };

@@ -9,12 +9,8 @@ use super::*;
 
 const MS: fn(u64) -> Moment = Duration::from_millis;
 
-const RUNNING: Stage = Stage {
-    phase: Phase::Running,
-    containers: Containers::Running,
-    started: true,
-    ..Stage::NEW
-};
+const RUNNING: Stage =
+    Stage { phase: Phase::Running, containers: Containers::Running, started: true, ..Stage::NEW };
 const READY: Stage = Stage { containers_ready: true, ready: true, ..RUNNING };
 const IMAGE_PULL: Stage = Stage { containers: Containers::ImagePullBackOff, ..Stage::NEW };
 

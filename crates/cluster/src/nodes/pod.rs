@@ -218,7 +218,8 @@ impl From<wire::Pod> for Pod {
         };
         let probes: Arc<[Probe]> = spec.containers.iter().flat_map(probes).collect();
         let mut ports: BTreeMap<u16, String> = BTreeMap::new();
-        for port in spec.containers.iter().chain(&spec.init_containers).flat_map(|container| &container.ports) {
+        for port in spec.containers.iter().chain(&spec.init_containers).flat_map(|container| &container.ports)
+        {
             ports.insert(port.container_port, port.name.clone());
         }
         // A port need not be declared to be listened on, and what is probed certainly is.

@@ -23,8 +23,15 @@ pub(super) enum Purpose {
 /// How a container is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Check {
-    Http { host: Option<IpAddr>, port: u16, path: String, headers: Vec<(String, String)> },
-    Tcp { port: u16 },
+    Http {
+        host: Option<IpAddr>,
+        port: u16,
+        path: String,
+        headers: Vec<(String, String)>,
+    },
+    Tcp {
+        port: u16,
+    },
     /// There is nothing to execute: an annotation says how it ends.
     Exec,
     /// A port that is named and not declared, or a way of asking that is unknown: no answer.
@@ -107,7 +114,8 @@ impl Probing {
     /// When the next one is to be asked.
     pub(super) fn wake(&self) -> Option<Moment> {
         let started = self.health().started;
-        let waiting = self.probes.iter().zip(&self.states).filter(|(probe, state)| is_asked(probe, state, started));
+        let waiting =
+            self.probes.iter().zip(&self.states).filter(|(probe, state)| is_asked(probe, state, started));
         waiting.map(|(_, state)| state.due).min()
     }
 
@@ -191,7 +199,8 @@ async fn get(
     headers: &[(String, String)],
     transport: &dyn Transport,
 ) -> Option<u16> {
-    let mut request = http::Request::get(if path.starts_with('/') { path.to_owned() } else { format!("/{path}") });
+    let mut request =
+        http::Request::get(if path.starts_with('/') { path.to_owned() } else { format!("/{path}") });
     for (name, value) in headers {
         request = request.header(name, value);
     }

@@ -55,7 +55,8 @@ fn readiness_begins_after_its_delay_and_follows_the_thresholds() {
 
 #[test]
 fn nothing_else_is_asked_before_startup_has_succeeded() {
-    let mut probing = probing(&[probe(Purpose::Liveness), probe(Purpose::Startup), probe(Purpose::Readiness)]);
+    let mut probing =
+        probing(&[probe(Purpose::Liveness), probe(Purpose::Startup), probe(Purpose::Readiness)]);
     assert_eq!(probing.health(), Health { started: false, ready: false, dead: false });
     assert_eq!(round(&mut probing, S(0), false), 1);
     assert_eq!(round(&mut probing, S(10), true), 1);

@@ -86,7 +86,9 @@ impl Report<'_> {
             let message = format!("containers with unready status: [{}]", names.join(" "));
             match stage.phase {
                 _ if stage.containers_ready => Wanted::met(kind),
-                Phase::Succeeded => Wanted { kind, holds: false, reason: Some("PodCompleted"), message: None },
+                Phase::Succeeded => {
+                    Wanted { kind, holds: false, reason: Some("PodCompleted"), message: None }
+                }
                 Phase::Failed => Wanted { kind, holds: false, reason: Some("PodFailed"), message: None },
                 Phase::Pending | Phase::Running => Wanted::unmet(kind, "ContainersNotReady", message),
             }
@@ -119,7 +121,8 @@ impl Report<'_> {
             Init::Waiting => 0,
             Init::At { index, .. } => index,
         };
-        let left: Vec<&str> = self.pod.initializing().skip(done).map(|container| container.name.as_str()).collect();
+        let left: Vec<&str> =
+            self.pod.initializing().skip(done).map(|container| container.name.as_str()).collect();
         let message = format!("containers with incomplete status: [{}]", left.join(" "));
         Wanted::unmet("Initialized", "ContainersNotInitialized", message)
     }
