@@ -158,7 +158,7 @@ impl Place {
         };
         let found = tokio::time::timeout(DEADLINE, watched).await;
         assert!(found.is_ok(), "{name} never is {what}: {:#}", shown["status"]);
-        (self.clock.now() - begin).as_secs()
+        self.clock.now().saturating_sub(begin).as_secs()
     }
 
     async fn ready(&self, name: &str) -> u64 {

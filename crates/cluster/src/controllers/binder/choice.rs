@@ -169,18 +169,15 @@ fn provision(claim: &Value, class: Option<&Value>, node: Option<&Value>) -> Choi
 
 /// The terms of a new volume: the zone of its pod's node, or one of those that its class allows.
 fn topology(claim: &Value, class: &Value, node: Option<&Value>) -> Option<Value> {
-    let term = match node {
-        Some(node) => {
-            let zone = affinity::label(node, ZONE)?;
-            json!({ "matchExpressions": [{ "key": ZONE, "operator": "In", "values": [zone] }] })
-        }
-        None => {
-            // Neighbours of a set go to neighbouring zones, as the built-in provisioners did it.
-            let (set, ordinal) =
-                crate::nodes::split_ordinal(object::name(claim)).unwrap_or((object::name(claim), 0));
-            let turn = chance::draw(0, set).wrapping_add(u64::from(ordinal));
-            requirements(object::list(class, "/allowedTopologies").first()?, Some(turn))
-        }
+    let term = if let Some(node) = node {
+        let zone = affinity::label(node, ZONE)?;
+        json!({ "matchExpressions": [{ "key": ZONE, "operator": "In", "values": [zone] }] })
+    } else {
+        // Neighbours of a set go to neighbouring zones, as the built-in provisioners did it.
+        let name = object::name(claim);
+        let (set, ordinal) = crate::nodes::split_ordinal(name).unwrap_or((name, 0));
+        let turn = chance::draw(0, set).wrapping_add(u64::from(ordinal));
+        requirements(object::list(class, "/allowedTopologies").first()?, Some(turn))
     };
     Some(json!([term]))
 }

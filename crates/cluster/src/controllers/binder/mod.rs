@@ -302,8 +302,8 @@ fn show_bound(claim: &mut Value, volume: &Value) {
 fn keep_bound(state: &mut State, claims: &Arc<Kind>, rows: &Arc<Kind>, claim: &Arc<Value>) {
     let key = claims.key(object::namespace(claim), object::name(claim));
     let volume_key = rows.key("", text(claim, "/spec/volumeName"));
-    let own = |volume: &&Arc<Value>| text(volume, "/spec/claimRef/uid") == object::uid(claim);
-    if state.store.get(&volume_key).filter(own).is_none() {
+    let is_foreign = |volume: &Arc<Value>| text(volume, "/spec/claimRef/uid") != object::uid(claim);
+    if state.store.get(&volume_key).is_none_or(is_foreign) {
         write::amend(state, claims, &key, |claim| {
             let status = object::child(claim, "status");
             status.clear();

@@ -19,7 +19,7 @@ async fn node_of(pods: &Api<Pod>, name: &str) -> Option<String> {
     pods.get(name).await.unwrap().spec?.node_name
 }
 
-fn pod(name: &str, spec: Value) -> Value {
+fn pod(name: &str, spec: &Value) -> Value {
     let mut pod = json!({
         "metadata": { "name": name, "labels": { "app": "a" } },
         "spec": { "containers": [{ "name": "a", "image": "b" }] },
@@ -37,7 +37,7 @@ async fn a_pod_waits_until_a_node_takes_it() {
     let client = cluster();
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     let nodes: Api<Node> = Api::all(client.clone());
-    create(&pods, pod("p", json!({ "nodeSelector": { "topology.kubernetes.io/zone": "b" } }))).await;
+    create(&pods, pod("p", &json!({ "nodeSelector": { "topology.kubernetes.io/zone": "b" } }))).await;
     assert_eq!(complaint(&pods, "p").await.unwrap(), "no nodes available to schedule pods");
     create(&nodes, node("n-a", "a")).await;
     let why = complaint(&pods, "p").await.unwrap();
@@ -58,8 +58,8 @@ async fn pods_of_other_schedulers_and_behind_gates_are_left_alone() {
     let client = cluster();
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     create(&Api::<Node>::all(client), node("n", "a")).await;
-    create(&pods, pod("other", json!({ "schedulerName": "other" }))).await;
-    create(&pods, pod("gated", json!({ "schedulingGates": [{ "name": "example.com/gate" }] }))).await;
+    create(&pods, pod("other", &json!({ "schedulerName": "other" }))).await;
+    create(&pods, pod("gated", &json!({ "schedulingGates": [{ "name": "example.com/gate" }] }))).await;
     assert_eq!((node_of(&pods, "other").await, node_of(&pods, "gated").await), (None, None));
     let open = Patch::Merge(json!({ "spec": { "schedulingGates": null } }));
     pods.patch("gated", &PatchParams::default(), &open).await.unwrap();
@@ -76,7 +76,7 @@ async fn neighbours_spread_and_the_place_of_one_that_goes_is_free() {
     let term = json!({ "topologyKey": "topology.kubernetes.io/zone", "labelSelector": { "matchLabels": { "app": "a" } } });
     let apart = json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [term] } });
     for name in ["p-0", "p-1", "p-2"] {
-        create(&pods, pod(name, json!({ "affinity": apart }))).await;
+        create(&pods, pod(name, &json!({ "affinity": apart }))).await;
     }
     assert_eq!(node_of(&pods, "p-0").await.as_deref(), Some("n-a"));
     assert_eq!(node_of(&pods, "p-1").await.as_deref(), Some("n-b"));
@@ -105,7 +105,7 @@ async fn a_pod_and_its_claim_meet_in_a_zone() {
     });
     let volume = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "c" } }]);
     let in_b = json!({ "volumes": volume, "nodeSelector": { "topology.kubernetes.io/zone": "b" } });
-    create(&pods, pod("p", in_b)).await;
+    create(&pods, pod("p", &in_b)).await;
     assert!(complaint(&pods, "p").await.unwrap().contains("persistentvolumeclaim \"c\" not found"));
     create(&claims, json!({ "metadata": { "name": "c" }, "spec": spec })).await;
     assert_eq!(node_of(&pods, "p").await.as_deref(), Some("n-b"));
@@ -117,10 +117,10 @@ async fn a_pod_and_its_claim_meet_in_a_zone() {
     assert_eq!(terms[0].match_expressions.as_ref().unwrap()[0].values.as_ref().unwrap(), &["b"]);
 
     // The next pod follows the volume, and one that must not has no place.
-    create(&pods, pod("q", json!({ "volumes": volume }))).await;
+    create(&pods, pod("q", &json!({ "volumes": volume }))).await;
     assert_eq!(node_of(&pods, "q").await.as_deref(), Some("n-b"));
     let in_a = json!({ "volumes": volume, "nodeSelector": { "topology.kubernetes.io/zone": "a" } });
-    create(&pods, pod("r", in_a)).await;
+    create(&pods, pod("r", &in_a)).await;
     assert!(
         complaint(&pods, "r")
             .await

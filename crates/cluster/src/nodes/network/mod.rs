@@ -144,7 +144,7 @@ enum Route {
     To(Handler, Option<Asked>),
     Refused,
     Unanswered,
-    NoRoute,
+    Nowhere,
 }
 
 impl Network {
@@ -218,7 +218,7 @@ impl Network {
                 Ok(Box::new(near))
             }
             Route::Refused => Err(io::ErrorKind::ConnectionRefused.into()),
-            Route::NoRoute => Err(io::ErrorKind::HostUnreachable.into()),
+            Route::Nowhere => Err(io::ErrorKind::HostUnreachable.into()),
             Route::Unanswered => {
                 tokio::time::sleep(UNANSWERED).await;
                 Err(io::ErrorKind::TimedOut.into())
@@ -297,7 +297,7 @@ impl Table {
 
     fn route(&mut self, address: SocketAddr) -> Route {
         let (IpAddr::V4(ip), port) = (address.ip(), address.port()) else {
-            return Route::NoRoute;
+            return Route::Nowhere;
         };
         if let Some(pod) = self.pods.get(&ip) {
             return self.route_to(pod, port);
@@ -311,7 +311,7 @@ impl Table {
         let Some(service) =
             self.services.values().find(|service| service.address == Some(address.ip())).cloned()
         else {
-            return Route::NoRoute;
+            return Route::Nowhere;
         };
         let Some(target) = service.target(port) else {
             return Route::Refused;
