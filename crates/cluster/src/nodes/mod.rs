@@ -2,33 +2,8 @@
 //!
 //! They work against any API server and need nothing but a [`kube::Client`]. Pods are bound to nodes that exist in
 //! name only and then live a life that their own annotations choose, so a StatefulSet's template can ask for it,
-//! and a test can change it on a live pod:
-//!
-//! | annotation on the pod | value | meaning |
-//! |---|---|---|
-//! | `hollow.sts.plus/start-delay` | delay | from bound to Running |
-//! | `hollow.sts.plus/init-delay` | delay | each init container takes that long |
-//! | `hollow.sts.plus/ready-delay` | delay | from Running to Ready |
-//! | `hollow.sts.plus/stop-delay` | delay | from the deletion request to gone, at most the pod's grace |
-//! | `hollow.sts.plus/exec` | `pass`, `fail`, `readiness=fail,liveness=pass` | how exec probes end |
-//! | `hollow.sts.plus/http` | lines of `<path> <status>\|hang\|reset [after <duration>] [body <text>]` | what is answered |
-//! | `hollow.sts.plus/fault` | `never-ready` | runs, never Ready |
-//! | | `crash-loop` | waits in `CrashLoopBackOff`, restarts grow after 1 s, 2 s, 4 s, ... |
-//! | | `init-crash-loop` | so does the first init container |
-//! | | `image-pull` | waits in `ImagePullBackOff` |
-//! | | `stuck-terminating` | once deleted, stays |
-//! | | `unready-after=<delay>` | Ready, and no longer so after that time |
-//! | | `exit-after=<delay>`, `fail-after=<delay>` | each run ends after that time, with exit code 0 or 1 |
-//! | `hollow.sts.plus/fault-ordinals` | `0,2` | the fault hits these ordinals only |
-//!
-//! | annotation on the node | value | meaning |
-//! |---|---|---|
-//! | `hollow.sts.plus/lost` | `true` | as [`HollowNodes::lose`] |
-//!
-//! A delay is `50ms`, `2s`, `1m30s`, or a range such as `2s..5s`, from which each pod draws its own: the same seed
-//! and pod UID, the same delay. A fault that is set on a live pod takes hold at once (`unready-after` counts from
-//! then), and one that is removed heals. What cannot be read means the default, and a warning event
-//! `BadAnnotation` on the pod says so. The keys are constants in [`behaviour`].
+//! and a test can change it on a live pod. The keys are constants in [`behaviour`]; what each means is told in
+//! `docs/embedded-cluster.md`.
 //!
 //! Readiness gates are obeyed. Startup, readiness and liveness probes are really asked, over the pod [`network`] or
 //! whatever [`Config::transport`] is; all containers of a pod share their fate.
@@ -39,7 +14,8 @@
 //! where no node lifecycle controller does. With [`Placement::Clusters`] all of that is left to the cluster, for which
 //! the nodes renew their leases.
 //!
-//! What their identity must be allowed, the last three for all namespaces or for those that are configured:
+//! What their identity must be allowed; pods, claims, events and services in all namespaces or in those that are
+//! configured, volumes and claims only with [`Placement::Ours`]:
 //!
 //! | resource | verbs |
 //! |---|---|
@@ -48,6 +24,8 @@
 //! | pods, pods/binding, pods/status | list, watch, delete; create; patch |
 //! | persistentvolumeclaims, persistentvolumeclaims/status | list, watch, patch |
 //! | events | create |
+//! | services, with a network of the caller's | list, watch |
+//! | leases in `kube-node-lease`, with [`Placement::Clusters`] | create, patch |
 //!
 //! ```text
 //! watch ---> keeper (rows in, steps and calls out; pure: lifecycle, claims) ---> shell (one lane per pod) ---> API

@@ -101,8 +101,9 @@ impl Pods {
         let is_lost = matches!(&pod.place, Place::Bound(node) if self.nodes.lost.contains(node));
         let is_here = matches!(&pod.place, Place::Bound(node) if self.nodes.has(node));
         let is_running = pod.stage.containers == Containers::Running;
-        let is_asked = is_running && is_here && !is_lost && pod.deletion_grace.is_none();
-        probing.see(&pod.probes, is_asked.then_some(pod.stage.restarts), now);
+        let is_asked = is_running && is_here && !is_lost && pod.deletion_grace.is_none() && address.is_some();
+        let run = is_asked.then_some(pod.stage.restarts);
+        probing.see(&pod.probes, run, pod.stage.containers_ready, now);
         if let (Some(address), true) = (*address, is_here) {
             let listening = match (is_lost, is_running) {
                 (true, _) => Listening::Lost,

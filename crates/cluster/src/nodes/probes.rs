@@ -87,14 +87,18 @@ struct State {
 }
 
 impl Probing {
-    /// Takes note of what runs now: `run` counts the restarts before it.
-    pub(super) fn see(&mut self, probes: &Arc<[Probe]>, run: Option<u32>, now: Moment) {
+    /// Takes note of what runs now: `run` counts the restarts before it. A run that is shown as ready already was asked
+    /// by somebody before, and goes on from there.
+    pub(super) fn see(&mut self, probes: &Arc<[Probe]>, run: Option<u32>, is_ready: bool, now: Moment) {
         if self.run == run && (run.is_none() || self.probes == *probes) {
             return;
         }
         self.run = run;
         self.probes = Arc::clone(probes);
-        let begin = |probe: &Probe| State { due: now + probe.delay, ..State::default() };
+        let begin = |probe: &Probe| {
+            let verdict = (is_ready && probe.purpose != Purpose::Liveness).then_some(true);
+            State { due: now + probe.delay, verdict, ..State::default() }
+        };
         self.states = if run.is_some() { probes.iter().map(begin).collect() } else { Vec::new() };
     }
 

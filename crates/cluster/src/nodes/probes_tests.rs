@@ -11,7 +11,7 @@ fn probe(purpose: Purpose) -> Probe {
 /// Probes of one run that began at zero.
 fn probing(probes: &[Probe]) -> Probing {
     let mut probing = Probing::default();
-    probing.see(&probes.into(), Some(0), S(0));
+    probing.see(&probes.into(), Some(0), false, S(0));
     probing
 }
 
@@ -76,16 +76,16 @@ fn startup_and_liveness_kill_and_a_new_run_begins_anew() {
         }
         assert!(probing.health().dead);
         let probes = Arc::clone(&probing.probes);
-        probing.see(&probes, Some(0), S(21));
+        probing.see(&probes, Some(0), false, S(21));
         assert!(probing.health().dead, "the same run");
-        probing.see(&probes, Some(1), S(22));
+        probing.see(&probes, Some(1), false, S(22));
         assert!(!probing.health().dead);
         assert_eq!(probing.wake(), Some(S(22)));
         let asked = probing.ask(S(22));
         assert_eq!((asked.len(), probing.wake()), (1, None), "one question at a time");
         probing.answered(0, 0, false, S(23));
         assert_eq!(probing.wake(), None, "an answer of the run before does not count");
-        probing.see(&probes, None, S(24));
+        probing.see(&probes, None, false, S(24));
         assert_eq!((probing.health(), probing.wake()), (Health::FINE, None));
     }
 }
@@ -149,4 +149,15 @@ async fn probes_are_really_asked() {
     ] {
         assert_eq!(asked(check.clone(), exec).await, expected, "{check:?} {exec}");
     }
+}
+
+#[test]
+fn a_pod_that_was_ready_before_anybody_looked_stays_so_until_it_fails() {
+    let probes: Arc<[Probe]> = [probe(Purpose::Startup), probe(Purpose::Readiness)].into();
+    let mut probing = Probing::default();
+    probing.see(&probes, Some(4), true, S(0));
+    assert_eq!(probing.health(), Health::FINE);
+    assert_eq!(probing.ask(S(0)).len(), 1, "startup is over");
+    probing.answered(1, 4, false, S(0));
+    assert_eq!(probing.health(), Health::FINE, "one failure of three");
 }

@@ -163,10 +163,6 @@ impl Scheduler {
         if let Some(bound) = state.store.get(&key).cloned() {
             self.placed.see(&bound);
         }
-        let message =
-            format!("Successfully assigned {}/{} to {node}", object::namespace(pod), object::name(pod));
-        let event = Event { kind: "Normal", reason: "Scheduled", message: &message, component: COMPONENT };
-        report::event(state, pod, &event);
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
-    /// Takes in a pod as it is now. True where its place has changed.
+    /// Takes in a pod as it is now. True where that may matter to where others go.
     pub(crate) fn see(&mut self, pod: &Arc<Value>) -> bool {
         let name = (object::namespace(pod).to_owned(), object::name(pod).to_owned());
         let node = text(pod, "/spec/nodeName");
@@ -42,8 +42,9 @@ impl Placed {
         if Together::keeps_others_away(pod) {
             self.guarded.insert(name.clone(), Arc::clone(pod));
         }
-        self.by_node.entry(node.to_owned()).or_default().insert(name, Arc::clone(pod));
-        is_new
+        let before = self.by_node.entry(node.to_owned()).or_default().insert(name, Arc::clone(pod));
+        let counts = |pod: &Value| (pod.pointer("/metadata/labels").cloned(), object::is_deleting(pod));
+        is_new || before.is_some_and(|before| counts(&before) != counts(pod))
     }
 
     /// Drops a pod. True where it had a place.
