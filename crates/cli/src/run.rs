@@ -2,14 +2,16 @@
 
 use std::io::IsTerminal;
 use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::{ArgAction, Args, ValueEnum};
 use sts_plus_operator::operator::{self, Clients, Controllers, Settings};
-use sts_plus_operator::outbound::Reach;
+use sts_plus_operator::outbound::{Reach, Tcp};
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
+use sts_plus_operator::shell::surroundings::Surroundings;
 use sts_plus_planner::statefulset::world::Features;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -148,7 +150,9 @@ pub(crate) async fn run(connection: &Connection, arguments: Arguments) -> Result
     let reach = Reach { loopback: arguments.allow_loopback, link_local: arguments.allow_link_local };
     let features = features(&arguments.feature_gates);
     let listener = Some(listener);
-    let settings = Settings { scope, controllers, features, reach, lease, listener, instance };
+    let (dial, surroundings) = (Arc::new(Tcp), Surroundings::default());
+    let settings =
+        Settings { scope, controllers, features, reach, dial, surroundings, lease, listener, instance };
     operator::run(clients, settings, Metrics::new(), stop_signal()?).await;
     tracing::info!("stopped");
     Ok(())

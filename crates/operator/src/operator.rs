@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::controllers::phased_rollout::{self, PhasedRollouts};
 use crate::controllers::rollout_group::{self, RolloutGroups};
 use crate::controllers::statefulset::{self, StatefulSets};
-use crate::outbound::{Prometheus, Reach};
+use crate::outbound::{Dial, Prometheus, Reach};
 use crate::shell::api::{Api, Resource};
 use crate::shell::cache::{Cache, Listener, Round, Scope};
 use crate::shell::events::{self, Recorder};
@@ -20,6 +20,7 @@ use crate::shell::lease::{self, Epoch, Leadership};
 use crate::shell::metrics::Metrics;
 use crate::shell::queue::Queue;
 use crate::shell::serve::{Health, serve};
+use crate::shell::surroundings::{Chance, Clock, Surroundings};
 
 /// Keys of one controller worked on at once: passes mostly wait for the API server, and one slow group must not hold up another.
 const WORKERS: usize = 8;
@@ -46,6 +47,10 @@ pub struct Settings {
     pub features: Features,
     /// Which addresses may be asked that are refused by default.
     pub reach: Reach,
+    /// How hosts are reached.
+    pub dial: Arc<dyn Dial>,
+    /// The time of day and chance.
+    pub surroundings: Surroundings,
     /// The lease to hold while writing; `None` to write without one.
     pub lease: Option<lease::Config>,
     /// Where `/ready`, `/livez` and `/metrics` are served.
@@ -124,7 +129,8 @@ pub async fn run(
     mut stop: watch::Receiver<bool>,
 ) {
     let clients = clients.into();
-    let api = |client| Api::new(client, metrics.clone());
+    let surroundings = settings.surroundings;
+    let api = |client| Api::new(client, metrics.clone()).within(surroundings.clone());
     let mut tasks = JoinSet::new();
     let (recorder, sender) = events::channel(api(clients.events), settings.instance);
     tasks.spawn(sender.run());
@@ -146,12 +152,13 @@ pub async fn run(
     // The caches start after the first word about the lease, so that a process that leads from the start has
     // listed in its own term and need not list twice.
     tokio::select! {
+        biased;
         () = leadership.decided() => {}
         () = stopped(&mut stop) => return,
     }
     let mut listed_in = leadership.current();
 
-    let queues = Queues::default();
+    let queues = Queues::new(&surroundings.chance);
     let running = settings.controllers;
     let followed = (&*running.resources(), &settings.scope);
     let cache =
@@ -161,9 +168,10 @@ pub async fn run(
     health.started(cache.clone(), gate.clone());
     let executor = Executor::new(api(clients.writes.clone()), Arc::clone(cache.store()), gate);
     // Secrets are read with a client of their own: a slow answer must not hold up writes.
-    let asking = (api(clients.writes), Prometheus::new(api(clients.secrets), settings.reach));
+    let prometheus = Prometheus::new(api(clients.secrets), settings.reach, settings.dial);
+    let asking = (api(clients.writes), prometheus);
     let around = (&cache, &recorder, &metrics);
-    let work = Work::new(queues, around, Arc::new(executor), asking, settings.features);
+    let work = Work::new(queues, around, Arc::new(executor), asking, settings.features, surroundings.clock);
     let mut workers = work.start();
 
     let mut term: Option<Term> = None;
@@ -180,6 +188,7 @@ pub async fn run(
         }
         let pending = term.filter(|term| *consistent.borrow() != Some(term.epoch));
         tokio::select! {
+            biased;
             () = stopped(&mut stop) => break,
             () = leadership.changed() => {}
             term = completed(&cache, pending) => {
@@ -205,7 +214,7 @@ pub async fn run(
 }
 
 /// The keys of each controller.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queues {
     groups: Arc<Queue<rollout_group::Key>>,
     phased: Arc<Queue<phased_rollout::Key>>,
@@ -213,6 +222,14 @@ struct Queues {
 }
 
 impl Queues {
+    fn new(chance: &Chance) -> Self {
+        Self {
+            groups: Arc::new(Queue::new(chance.clone())),
+            phased: Arc::new(Queue::new(chance.clone())),
+            sets: Arc::new(Queue::new(chance.clone())),
+        }
+    }
+
     /// Puts whatever is touched into the queues of the controllers that run.
     fn listener(&self, running: Controllers) -> Listener {
         let (groups, phased) = (Arc::clone(&self.groups), Arc::clone(&self.phased));
@@ -253,13 +270,15 @@ impl Work {
         executor: Arc<Executor>,
         asking: (Api, Prometheus),
         features: Features,
+        clock: Clock,
     ) -> Self {
         let acting = (Arc::clone(&executor), asking.0.clone());
         let set_keys = Arc::clone(&queues.sets);
         let sets = StatefulSets::new(set_keys, cache.clone(), acting, recorder, metrics.clone(), features);
         let (cache, recorder, metrics) = (|| cache.clone(), || recorder.clone(), || metrics.clone());
         let (group_keys, phased_keys) = (Arc::clone(&queues.groups), Arc::clone(&queues.phased));
-        let groups = RolloutGroups::new(group_keys, cache(), Arc::clone(&executor), recorder(), metrics());
+        let acting = Arc::clone(&executor);
+        let groups = RolloutGroups::new(group_keys, cache(), acting, recorder(), metrics(), clock);
         let phased = PhasedRollouts::new(phased_keys, cache(), executor, asking, recorder(), metrics());
         Self { queues, groups: Arc::new(groups), phased: Arc::new(phased), sets: Arc::new(sets) }
     }

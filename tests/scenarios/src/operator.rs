@@ -1,11 +1,14 @@
 //! The operator under test, in this process.
 
+use std::sync::Arc;
+
 use kube::Client;
 use sts_plus_operator::operator::{Controllers, Settings, run};
-use sts_plus_operator::outbound::Reach;
+use sts_plus_operator::outbound::{Reach, Tcp};
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
+use sts_plus_operator::shell::surroundings::Surroundings;
 use sts_plus_planner::statefulset::world::Features;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -79,6 +82,8 @@ fn settings(scope: Scope, instance: &str) -> Settings {
         features: Features::default(),
         // The servers that scenarios ask listen on loopback.
         reach: Reach { loopback: true, link_local: false },
+        dial: Arc::new(Tcp),
+        surroundings: Surroundings::default(),
         lease: None,
         listener: None,
         instance: instance.to_owned(),

@@ -22,10 +22,11 @@ use sts_plus_harness::Assets;
 use sts_plus_harness::faults::{Fault, Faults};
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::operator::{Controllers, Settings, run};
-use sts_plus_operator::outbound::Reach;
+use sts_plus_operator::outbound::{Reach, Tcp};
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
+use sts_plus_operator::shell::surroundings::Surroundings;
 use sts_plus_planner::statefulset::world::Features;
 use sts_plus_scenarios::cluster::{Account, Cluster};
 use sts_plus_scenarios::fixture::{Template, three_zones};
@@ -215,6 +216,8 @@ fn start(operators: &mut JoinSet<()>, client: Client, namespace: &str, stop: &wa
         controllers: Controllers::ALL,
         features: Features::default(),
         reach: Reach { loopback: true, link_local: false },
+        dial: Arc::new(Tcp),
+        surroundings: Surroundings::default(),
         lease: Some(lease::Config::new(namespace, "permissions")),
         listener: None,
         instance: "permissions".to_owned(),

@@ -27,7 +27,7 @@ fn regarding(set: &SetRow) -> Regarding {
 }
 
 /// When a point of wall-clock time will be, on the clock that timers run on.
-fn monotonic(at: Timestamp) -> Instant {
-    let ahead = at.duration_since(Timestamp::now());
+fn monotonic(at: Timestamp, now: Timestamp) -> Instant {
+    let ahead = at.duration_since(now);
     Instant::now() + Duration::try_from(ahead).unwrap_or_default()
 }

@@ -93,7 +93,7 @@ impl PhasedRollouts {
         while let Some(key) = self.queue.next().await {
             depth.set(i64::try_from(self.queue.depth()).unwrap_or(i64::MAX));
             let outcome = match self.pass(&key).await {
-                Ok(Some(wake_at)) => Outcome::WakeAt(monotonic(wake_at)),
+                Ok(Some(wake_at)) => Outcome::WakeAt(monotonic(wake_at, self.api.now())),
                 Ok(None) => Outcome::Settled,
                 Err(halt) => self.halted(&key, halt),
             };
@@ -108,7 +108,7 @@ impl PhasedRollouts {
             return Ok(None);
         };
         let mut lane = self.executor.enter(&self.domain(&rollout)).await?;
-        let now = Timestamp::now();
+        let now = self.api.now();
         let Some(world) = self.world(key, now) else { return Ok(None) };
         let mut planned = plan(&world, now);
         let mut world = world;

@@ -19,6 +19,7 @@ use crate::shell::events::Recorder;
 use crate::shell::executor::{Domain, Executor, Halt};
 use crate::shell::metrics::{ControllerLabel, GroupLabels, Metrics, StateLabels};
 use crate::shell::queue::{Outcome, Queue};
+use crate::shell::surroundings::Clock;
 
 /// The controller's name in flags and metrics.
 pub const NAME: &str = "rollout-group";
@@ -45,6 +46,7 @@ pub struct RolloutGroups {
     executor: Arc<Executor>,
     recorder: Recorder,
     metrics: Metrics,
+    clock: Clock,
     memory: Mutex<Memory>,
     unobserved: Unobserved,
 }
@@ -95,9 +97,10 @@ impl RolloutGroups {
         executor: Arc<Executor>,
         recorder: Recorder,
         metrics: Metrics,
+        clock: Clock,
     ) -> Self {
         let (memory, unobserved) = (Mutex::default(), Unobserved::default());
-        Self { queue, cache, executor, recorder, metrics, memory, unobserved }
+        Self { queue, cache, executor, recorder, metrics, clock, memory, unobserved }
     }
 
     /// Asks for a pass over everything.
@@ -138,7 +141,7 @@ impl RolloutGroups {
                 self.executor.forget(domain);
             }
             Ok(Passed::Rolled { .. }) => {
-                self.metrics.group_pass(&group, started.elapsed(), Some(Timestamp::now()));
+                self.metrics.group_pass(&group, started.elapsed(), Some(self.clock.now()));
             }
             Ok(Passed::Skipped) | Err(Halt::Failed(_) | Halt::Throttled { .. }) => {
                 self.metrics.group_pass(&group, started.elapsed(), None);
@@ -146,7 +149,9 @@ impl RolloutGroups {
             Err(Halt::Closed | Halt::NotSeenYet { .. }) => {}
         }
         match passed {
-            Ok(Passed::Rolled { wake_at: Some(wake_at) }) => Outcome::WakeAt(monotonic(wake_at)),
+            Ok(Passed::Rolled { wake_at: Some(wake_at) }) => {
+                Outcome::WakeAt(monotonic(wake_at, self.clock.now()))
+            }
             Ok(_) => Outcome::Settled,
             Err(halt) => self.halted(domain, halt),
         }
@@ -155,7 +160,7 @@ impl RolloutGroups {
     /// Plans inside the group's lane and carries the plan out.
     async fn roll(&self, domain: &Domain) -> Result<Passed, Halt> {
         let mut lane = self.executor.enter(domain).await?;
-        let now = Timestamp::now();
+        let now = self.clock.now();
         let world = world(self.cache.store(), domain, self.unobserved(domain, now));
         if world.members.is_empty() {
             return Ok(Passed::GroupGone);

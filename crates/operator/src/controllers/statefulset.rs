@@ -10,6 +10,7 @@ use sts_plus_planner::reason::Severity;
 use sts_plus_planner::set::SetRow;
 use sts_plus_planner::statefulset::world::{Features, Management, Memory, Standing, World};
 use sts_plus_planner::statefulset::{Answer, Ask, Blocked, Gauges, Note, Plan, Purpose, Step, plan, tell};
+use tokio::time::Instant;
 
 use super::{monotonic, regarding};
 use crate::shell::api::{Api, ApiError, Place, Resource};
@@ -129,7 +130,7 @@ impl StatefulSets {
             let Some(world) = world.filter(|world| Domain::of(&world.set) == domain) else {
                 return Outcome::Settled;
             };
-            let learned = match plan(&world, Timestamp::now()) {
+            let learned = match plan(&world, self.api.now()) {
                 Err(blocked) => return self.blocked(&world, &blocked),
                 Ok(Plan { ask: Some(Ask::Standing), .. }) => {
                     self.standing(&world.set).await.map(|standing| memory.standing = Some(standing))
@@ -139,7 +140,8 @@ impl StatefulSets {
                     Carried::Out(halt) => {
                         drop(lane);
                         self.show(key, &world, plan.gauges);
-                        return ended(key, halt, plan.wake_at);
+                        let wake_at = plan.wake_at.map(|at| monotonic(at, self.api.now()));
+                        return ended(key, halt, wake_at);
                     }
                 },
             };
@@ -290,7 +292,7 @@ impl StatefulSets {
 
     fn status_written(&self, key: &Key, set: &SetRow) {
         if let Some(known) = self.known().get_mut(key).filter(|known| known.uid == set.uid) {
-            known.status_written = Some(Timestamp::now());
+            known.status_written = Some(self.api.now());
         }
     }
 
@@ -327,8 +329,7 @@ impl StatefulSets {
 }
 
 /// What the end of a pass means for the next one.
-fn ended(key: &Key, halt: Option<Halt>, wake_at: Option<Timestamp>) -> Outcome {
-    let wake_at = wake_at.map(monotonic);
+fn ended(key: &Key, halt: Option<Halt>, wake_at: Option<Instant>) -> Outcome {
     match halt {
         None => wake_at.map_or(Outcome::Settled, Outcome::WakeAt),
         // Everything is looked at again when the gate opens.

@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{self, HeaderMap, HeaderValue};
@@ -15,11 +16,11 @@ use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
+use super::dial::{Dial, Stream};
 use super::endpoint::{Endpoint, Site};
 use super::reach::{Reach, Refusal};
 use super::tls::Tls;
@@ -102,6 +103,7 @@ pub(super) struct Reply {
 pub(super) struct Line {
     pub(super) endpoint: Endpoint,
     pub(super) reach: Reach,
+    pub(super) dial: Arc<dyn Dial>,
     pub(super) headers: HeaderMap,
     /// Present for https.
     pub(super) tls: Option<Tls>,
@@ -126,7 +128,7 @@ impl Line {
     async fn exchange(&self, method: Method, form: &str, deadline: Instant) -> Result<Reply, CallError> {
         let request = self.request(&method, form).map_err(|error| CallError::Unmade(error.to_string()))?;
         let site = &self.endpoint.site;
-        let addresses = resolve(site, self.reach).await?;
+        let addresses = self.resolve().await?;
         let stream = self.connect(&addresses, deadline).await?;
         match &self.tls {
             None => self.talk(stream, request).await,
@@ -140,14 +142,30 @@ impl Line {
         }
     }
 
+    /// The addresses of the host that may be asked.
+    async fn resolve(&self) -> Result<Vec<SocketAddr>, CallError> {
+        let Site { host, port, .. } = &self.endpoint.site;
+        if let Some(address) = self.endpoint.site.address() {
+            return permitted(host, [SocketAddr::new(address, *port)], self.reach);
+        }
+        let found = self.dial.lookup(host, *port).await;
+        let found =
+            found.map_err(|error| CallError::Unresolved { host: host.clone(), why: error.to_string() })?;
+        permitted(host, found, self.reach)
+    }
+
     /// Connects to the first address that takes it. Each gets an equal share of the time that is left, so that one
     /// that swallows packets leaves some for the next.
-    async fn connect(&self, addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, CallError> {
+    async fn connect(
+        &self,
+        addresses: &[SocketAddr],
+        deadline: Instant,
+    ) -> Result<Box<dyn Stream>, CallError> {
         let mut failure = CallError::TimedOut(self.limit);
         let shares = (1..=u32::try_from(addresses.len()).unwrap_or(u32::MAX)).rev();
         for (address, shares) in addresses.iter().zip(shares) {
             let share = deadline.saturating_duration_since(Instant::now()) / shares;
-            let why = match timeout(share, TcpStream::connect(address)).await {
+            let why = match timeout(share, self.dial.connect(*address)).await {
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => "it does not answer".to_owned(),
@@ -230,17 +248,6 @@ impl Line {
             Some(other) => CallError::Tls(host, other.to_string()),
         }
     }
-}
-
-/// The addresses of a host that may be asked.
-async fn resolve(site: &Site, reach: Reach) -> Result<Vec<SocketAddr>, CallError> {
-    if let Some(address) = site.address() {
-        return permitted(&site.host, [SocketAddr::new(address, site.port)], reach);
-    }
-    let found = tokio::net::lookup_host((site.host.as_str(), site.port)).await;
-    let found =
-        found.map_err(|error| CallError::Unresolved { host: site.host.clone(), why: error.to_string() })?;
-    permitted(&site.host, found, reach)
 }
 
 /// A name may have addresses of both kinds; then the others are left alone.

@@ -13,6 +13,7 @@
 
 mod call;
 mod credentials;
+mod dial;
 pub mod endpoint;
 mod prometheus;
 pub mod promql;
@@ -25,5 +26,6 @@ mod tls;
 #[cfg(test)]
 mod test_server;
 
+pub use dial::{Dial, Dialled, Stream, Tcp};
 pub use prometheus::{Prometheus, Question, Response};
 pub use reach::Reach;

@@ -2,14 +2,16 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use sts_plus_api::phased_rollout::Query;
 use sts_plus_planner::phased_rollout::answer::{Answer, Data, QueryError};
+use tokio::time::Instant;
 
 use super::call::{CallError, Line};
 use super::credentials::{self, CredentialError};
+use super::dial::Dial;
 use super::endpoint::{Endpoint, EndpointError};
 use super::promql;
 use super::reach::Reach;
@@ -33,6 +35,7 @@ const MAX_WARNING_CHARACTERS: usize = 200;
 pub struct Prometheus {
     api: Api,
     reach: Reach,
+    dial: Arc<dyn Dial>,
     shared: Arc<Shared>,
 }
 
@@ -74,10 +77,10 @@ impl fmt::Debug for Prometheus {
 }
 
 impl Prometheus {
-    /// A client that reads Secrets through `api`.
-    pub fn new(api: Api, reach: Reach) -> Self {
+    /// A client that reads Secrets through `api` and reaches servers through `dial`.
+    pub fn new(api: Api, reach: Reach, dial: Arc<dyn Dial>) -> Self {
         let shared = Shared { slots: Slots::new(), authorities: Authorities::default() };
-        Self { api, reach, shared: Arc::new(shared) }
+        Self { api, reach, dial, shared: Arc::new(shared) }
     }
 
     /// Asks, once there is a slot for it. Takes no longer than the query's time limit from then on, twice that
@@ -85,7 +88,7 @@ impl Prometheus {
     pub async fn ask(&self, question: &Question) -> Response {
         let endpoint = match Endpoint::parse(&question.query.url) {
             Ok(endpoint) => endpoint,
-            Err(error) => return Response::unasked(error.into()),
+            Err(error) => return Response::unasked(self.api.now(), error.into()),
         };
         let _of_the_endpoint = self.shared.slots.of(&endpoint.site).await;
         // Read as late as possible, so that a rotated Secret is used at once; and before the slot that others need,
@@ -93,10 +96,10 @@ impl Prometheus {
         let mut hidden = Hidden::default();
         let line = match self.prepare(question, endpoint, &mut hidden).await {
             Ok(line) => line,
-            Err(error) => return Response::unasked(hidden.strip(error)),
+            Err(error) => return Response::unasked(self.api.now(), hidden.strip(error)),
         };
         let _of_all = self.shared.slots.any().await;
-        let (asked_at, started) = (Timestamp::now(), Instant::now());
+        let (asked_at, started) = (self.api.now(), Instant::now());
         let answer = query(&line, &question.expr, &hidden).await;
         let guard = match &question.guard {
             Some(guard) if answer.is_ok() => Some(query(&line, guard, &hidden).await),
@@ -119,13 +122,14 @@ impl Prometheus {
         } else {
             None
         };
-        Ok(Line { endpoint, reach: self.reach, headers, tls, limit: Duration::from_secs(limit(query)) })
+        let (reach, dial) = (self.reach, Arc::clone(&self.dial));
+        Ok(Line { endpoint, reach, dial, headers, tls, limit: Duration::from_secs(limit(query)) })
     }
 }
 
 impl Response {
-    fn unasked(error: QueryError) -> Self {
-        Self { asked_at: Timestamp::now(), took: Duration::ZERO, answer: Err(error), guard: None }
+    fn unasked(asked_at: Timestamp, error: QueryError) -> Self {
+        Self { asked_at, took: Duration::ZERO, answer: Err(error), guard: None }
     }
 }
 

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use super::dial::Tcp;
 use super::prometheus::{Prometheus, Question};
 use super::reach::Reach;
 use crate::shell::api::Api;
@@ -224,7 +225,7 @@ impl Secrets {
     }
 
     pub(super) fn client_within(&self, reach: Reach) -> Prometheus {
-        Prometheus::new(self.api(), reach)
+        Prometheus::new(self.api(), reach, Arc::new(Tcp))
     }
 
     pub(super) fn api(&self) -> Api {

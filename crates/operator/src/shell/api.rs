@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
+use jiff::Timestamp;
 use kube::client::Body;
 use serde_json::Value;
 use sts_plus_planner::plan::Kind;
@@ -16,6 +17,7 @@ use sts_plus_planner::revision;
 use thiserror::Error;
 
 use super::metrics::{Metrics, RequestLabels};
+use super::surroundings::{Chance, Surroundings};
 
 /// A write or a single read that takes longer has lost its answer as far as we are concerned; a loaded API
 /// server answers in well under a second, and a lease of 15 s needs the verdict sooner than that.
@@ -244,6 +246,7 @@ pub(crate) fn escape(text: &str, into: &mut String) {
 pub struct Api {
     client: kube::Client,
     metrics: Metrics,
+    surroundings: Surroundings,
     call_limit: Duration,
 }
 
@@ -256,13 +259,29 @@ impl fmt::Debug for Api {
 impl Api {
     /// A client that counts its requests. `client` must not retry by itself.
     pub fn new(client: kube::Client, metrics: Metrics) -> Self {
-        Self { client, metrics, call_limit: CALL_TIMEOUT }
+        Self { client, metrics, surroundings: Surroundings::default(), call_limit: CALL_TIMEOUT }
     }
 
     /// The same client with another limit than [`CALL_TIMEOUT`] for writes and single reads.
     #[must_use]
     pub fn with_call_limit(&self, call_limit: Duration) -> Self {
         Self { call_limit, ..self.clone() }
+    }
+
+    /// The same client in other surroundings than the machine's.
+    #[must_use]
+    pub fn within(self, surroundings: Surroundings) -> Self {
+        Self { surroundings, ..self }
+    }
+
+    /// The time of day.
+    pub fn now(&self) -> Timestamp {
+        self.surroundings.clock.now()
+    }
+
+    /// What spreads retries and makes names unique.
+    pub fn chance(&self) -> &Chance {
+        &self.surroundings.chance
     }
 
     /// The series that requests are counted in.

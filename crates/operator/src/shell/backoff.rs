@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rand::RngExt;
+use super::surroundings::Chance;
 
 /// The first wait: long enough for a conflict to pass, short enough not to be felt.
 const FIRST_DELAY: Duration = Duration::from_millis(50);
@@ -15,8 +15,8 @@ const MAX_DOUBLINGS: u32 = 10;
 
 /// The wait after this many failures in a row: doubling, capped, and spread over its upper half so that those
 /// who failed together do not return together.
-pub fn delay(failures: u32) -> Duration {
+pub fn delay(failures: u32, chance: &Chance) -> Duration {
     let doublings = failures.saturating_sub(1).min(MAX_DOUBLINGS);
     let full = FIRST_DELAY.saturating_mul(1 << doublings).min(MAX_DELAY);
-    full.mul_f64(rand::rng().random_range(0.5..=1.0))
+    full.mul_f64(chance.upper_half())
 }

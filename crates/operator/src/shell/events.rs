@@ -5,7 +5,6 @@
 //! type and reason become one that says all they had to say. Nothing is dropped before that.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,7 +89,6 @@ pub struct Sender {
     api: Api,
     queue: mpsc::Receiver<Event>,
     instance: String,
-    hasher: RandomState,
     waiting: Vec<Waiting>,
     sent: HashMap<Event, Sent>,
     allowances: HashMap<Arc<str>, Allowance>,
@@ -181,7 +179,6 @@ pub fn channel(api: Api, instance: String) -> (Recorder, Sender) {
         api,
         queue: waiting,
         instance,
-        hasher: RandomState::new(),
         waiting: Vec::new(),
         sent: HashMap::new(),
         allowances: HashMap::new(),
@@ -226,6 +223,7 @@ impl Sender {
                 continue;
             }
             tokio::select! {
+                biased;
                 event = self.queue.recv(), if open => match event {
                     Some(event) => self.wait(event),
                     None => open = false,
@@ -299,7 +297,7 @@ impl Sender {
         {
             sent.count += count;
             sent.last = now;
-            let fields = json!({ "count": sent.count, "lastTimestamp": seconds(Timestamp::now()) });
+            let fields = json!({ "count": sent.count, "lastTimestamp": seconds(self.api.now()) });
             let place = Place::object(Resource::Events, &event.regarding.namespace, &sent.name);
             match self.api.merge(place, keys::CONTROLLER, &fields).await {
                 Err(ApiError::NotFound(_)) => {}
@@ -317,8 +315,8 @@ impl Sender {
     fn object(&self, event: &Event, count: u64) -> Value {
         let Event { component, regarding, warning, reason, message } = event;
         let (api_version, kind) = regarding.resource.identity();
-        let now = Timestamp::now();
-        let suffix = format!(".{:016x}", self.hasher.hash_one((event, now.as_nanosecond())));
+        let now = self.api.now();
+        let suffix = format!(".{:016x}", self.api.chance().draw());
         let stem: String = regarding.name.chars().take(MAX_NAME_CHARACTERS - suffix.len()).collect();
         json!({
             "apiVersion": "v1",

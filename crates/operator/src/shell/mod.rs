@@ -13,3 +13,4 @@ pub mod phased_metrics;
 pub mod queue;
 pub mod serve;
 pub mod statefulset_metrics;
+pub mod surroundings;

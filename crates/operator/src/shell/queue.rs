@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::backoff;
+use super::surroundings::Chance;
 
 /// How a pass over a key ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,7 @@ struct State<K> {
     timers: BTreeMap<(Instant, u64), K>,
     serial: u64,
     closed: bool,
+    chance: Chance,
 }
 
 #[derive(Debug, Default)]
@@ -65,12 +67,20 @@ enum Again {
 
 impl<K> Default for Queue<K> {
     fn default() -> Self {
+        Self::new(Chance::default())
+    }
+}
+
+impl<K> Queue<K> {
+    /// An empty queue whose retries are spread by `chance`.
+    pub fn new(chance: Chance) -> Self {
         let state = State {
             ready: VecDeque::new(),
             keys: HashMap::new(),
             timers: BTreeMap::new(),
             serial: 0,
             closed: false,
+            chance,
         };
         Self { state: Mutex::new(state), wake: Notify::new() }
     }
@@ -130,6 +140,7 @@ impl<K: Clone + Eq + Hash + Debug> Queue<K> {
             match due {
                 Some(due) => {
                     tokio::select! {
+                        biased;
                         () = self.wake.notified() => {}
                         () = tokio::time::sleep_until(due) => {}
                     }
@@ -213,7 +224,7 @@ impl<K: Clone + Eq + Hash + Debug> State<K> {
         let wake_at = match outcome {
             Outcome::Settled => None,
             Outcome::WakeAt(at) => Some(at),
-            Outcome::Failed => Some(now + backoff::delay(entry.failures)),
+            Outcome::Failed => Some(now + backoff::delay(entry.failures, &self.chance)),
             Outcome::ComeBack(after) => Some(now + after),
         };
         if matches!(outcome, Outcome::ComeBack(_)) || (outcome == Outcome::Failed && !urged) {

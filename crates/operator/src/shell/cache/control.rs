@@ -144,8 +144,10 @@ impl Rows {
     }
 
     fn concerned(&self, namespace: &Arc<str>, by: impl Fn(&SetRow) -> bool) -> Vec<Touched> {
-        let sets = self.sets.values().filter(|set| set.namespace == *namespace && by(set));
-        sets.map(|set| Touched::surroundings(set)).collect()
+        let mut sets: Vec<_> =
+            self.sets.values().filter(|set| set.namespace == *namespace && by(set)).collect();
+        sets.sort_by(|one, other| one.name.cmp(&other.name));
+        sets.into_iter().map(|set| Touched::surroundings(set)).collect()
     }
 }
 

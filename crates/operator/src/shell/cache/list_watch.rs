@@ -295,6 +295,7 @@ impl Source {
         self.version = None;
         self.completed = 0;
         tokio::select! {
+            biased;
             () = tokio::time::sleep(UNDEFINED_RETRY) => {}
             () = changed(wanted) => {}
         }
@@ -304,7 +305,7 @@ impl Source {
         self.failures = self.failures.saturating_add(1);
         let delay = match error {
             ApiError::Throttled { retry_after } => *retry_after,
-            _ => backoff::delay(self.failures),
+            _ => backoff::delay(self.failures, self.api.chance()),
         };
         let scope =
             self.namespace.as_deref().map_or("all namespaces".to_owned(), |ns| format!("namespace {ns}"));

@@ -187,7 +187,9 @@ impl Store {
     pub fn released(&self) -> Vec<Arc<SetRow>> {
         let rows = self.rows();
         let left = |set: &&Arc<SetRow>| set.group.is_none() && set.steering.rollout_status.is_some();
-        rows.sets.values().filter(left).cloned().collect()
+        let mut released: Vec<_> = rows.sets.values().filter(left).cloned().collect();
+        released.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+        released
     }
 
     /// All groups, by namespace and name.
@@ -307,7 +309,7 @@ impl Store {
     ) -> Vec<Touched> {
         let mut rows = self.rows();
         let in_scope = |name: &Name| scope.is_none_or(|scope| *name.0 == *scope) && !listed.contains(name);
-        let gone: Vec<_> = match resource {
+        let mut gone: Vec<_> = match resource {
             Resource::StatefulSets => rows.sets.keys().filter(|name| in_scope(name)).cloned().collect(),
             Resource::PhasedRollouts => {
                 rows.rollouts.names().filter(|name| in_scope(name)).cloned().collect()
@@ -316,6 +318,7 @@ impl Store {
             Resource::Revisions => rows.revisions.names().filter(|name| in_scope(name)).cloned().collect(),
             _ => rows.pods.keys().filter(|name| in_scope(name)).cloned().collect(),
         };
+        gone.sort();
         let mut touched = gone.iter().flat_map(|name| rows.remove(resource, name)).collect();
         rows.spread(&mut touched);
         touched

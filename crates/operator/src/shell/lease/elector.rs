@@ -3,7 +3,6 @@
 use std::future::pending;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use sts_plus_api::keys;
@@ -91,6 +90,7 @@ impl Signals {
 
     async fn stopped(&mut self) {
         tokio::select! {
+            biased;
             () = told(&mut self.stop) => {}
             () = told(&mut self.resigned) => {}
         }
@@ -108,8 +108,8 @@ impl Elector {
     pub(super) fn new(api: Api, config: Config, signals: Signals) -> (Self, watch::Receiver<Standing>) {
         let (sender, receiver) = watch::channel(Standing::default());
         let elector = Self {
+            me: format!("{}_{:016x}", config.identity, api.chance().draw()),
             api,
-            me: format!("{}_{:016x}", config.identity, rand::random::<u64>()),
             config,
             started: Instant::now(),
             view: View::default(),
@@ -144,6 +144,7 @@ impl Elector {
             Decision::Read => {
                 let api = self.api.with_call_limit(self.call_limit());
                 let read = tokio::select! {
+                    biased;
                     read = api.get(place(&self.config)) => read,
                     () = self.signals.stopped() => return Ok(()),
                 };
@@ -151,11 +152,11 @@ impl Elector {
             }
             Decision::Create => {
                 let lease = Lease::unheld(&self.config.namespace, &self.config.name);
-                self.write("create", lease.taken(&self.me, self.lease_seconds(), Timestamp::now())).await
+                self.write("create", lease.taken(&self.me, self.lease_seconds(), self.api.now())).await
             }
             Decision::Acquire(claim) => {
                 let Some(lease) = self.view.lease() else { return Ok(()) };
-                let lease = lease.taken(&self.me, self.lease_seconds(), Timestamp::now());
+                let lease = lease.taken(&self.me, self.lease_seconds(), self.api.now());
                 let holder = self.view.holder();
                 match claim {
                     Claim::Released => debug!("the lease is free"),
@@ -166,7 +167,7 @@ impl Elector {
             }
             Decision::Renew => {
                 let Some(lease) = self.view.lease() else { return Ok(()) };
-                self.write("update", lease.renewed(self.lease_seconds(), Timestamp::now())).await
+                self.write("update", lease.renewed(self.lease_seconds(), self.api.now())).await
             }
             Decision::Lead { until } => {
                 self.wait(until).await;
@@ -266,6 +267,7 @@ impl Elector {
             ("timeoutSeconds", WATCH_SECONDS),
         ];
         let opened = tokio::select! {
+            biased;
             opened = self.api.watch(collection(&self.config), &query) => opened,
             () = sleep_until(self.started + until) => return Ok(None),
             () = self.signals.stopped() => return Ok(None),
@@ -328,7 +330,7 @@ impl Elector {
             else {
                 return;
             };
-            match self.write("update", lease.released(Timestamp::now())).await {
+            match self.write("update", lease.released(self.api.now())).await {
                 Ok(()) => {
                     info!("released the lease");
                     return;
@@ -400,7 +402,7 @@ impl Elector {
         let doubled = RETRY_FIRST
             .saturating_mul(1_u32.checked_shl(self.failures.saturating_sub(1)).unwrap_or(u32::MAX));
         // Candidates that failed together must not come back together.
-        let jittered = doubled.min(RETRY_CAP).mul_f64(rand::random_range(0.5..=1.0));
+        let jittered = doubled.min(RETRY_CAP).mul_f64(self.api.chance().upper_half());
         jittered.max(trouble.retry_after())
     }
 
@@ -408,6 +410,7 @@ impl Elector {
     async fn wait(&mut self, until: Moment) {
         let end = self.term_end().unwrap_or(Moment::MAX);
         tokio::select! {
+            biased;
             () = sleep_until(self.started + until.min(end)) => {}
             () = self.signals.stopped() => {}
         }

@@ -68,6 +68,7 @@ impl Leadership {
     /// Resolves when [`Self::current`] may have changed since the last call; never again once it cannot.
     pub async fn changed(&mut self) {
         tokio::select! {
+            biased;
             Ok(()) = self.standing.changed() => {}
             Ok(()) = self.stop.changed() => {}
             else => pending().await,

@@ -1,0 +1,151 @@
+//! The workloads of a run, as their users write them.
+
+use serde_json::{Value, json};
+use sts_plus_api::keys;
+use sts_plus_cluster::nodes::behaviour;
+
+use crate::dice::Dice;
+use crate::prometheus::HOST;
+
+/// The namespace of everything.
+pub const NAMESPACE: &str = "default";
+/// The group of the zones.
+pub const GROUP: &str = "web";
+/// The set that a PhasedRollout gates, and the rollout.
+pub const GATED: &str = "gated";
+/// The set that nobody but its own controller rolls.
+pub const PLAIN: &str = "plain";
+
+/// What there is in a run.
+#[derive(Clone, Debug)]
+pub struct Cast {
+    /// The names of the zones of the group.
+    pub zones: Vec<String>,
+    /// The sets to create.
+    pub sets: Vec<Value>,
+    /// The PhasedRollout, where there is one.
+    pub rollout: Option<Value>,
+}
+
+impl Cast {
+    /// The cast of a seed.
+    pub fn draw(seed: u64) -> Self {
+        let dice = Dice::new(seed, "cast");
+        let which = dice.among(1, 7);
+        let mut sets = Vec::new();
+        let mut zones = Vec::new();
+        if which & 1 != 0 {
+            let (replicas, budget) = (dice.among(1, 3), dice.among(1, 2));
+            let policy = policy(&dice);
+            for zone in ["zone-a", "zone-b", "zone-c"].into_iter().take(if dice.happens(700) { 3 } else { 2 })
+            {
+                let mut set = set(zone, replicas, policy);
+                set["metadata"]["labels"] = json!({ keys::ROLLOUT_GROUP: GROUP });
+                set["metadata"]["annotations"] = json!({ keys::MAX_UNAVAILABLE: budget.to_string() });
+                set["spec"]["updateStrategy"] = json!({ "type": "OnDelete" });
+                sets.push(set);
+                zones.push(zone.to_owned());
+            }
+        }
+        let mut rollout = None;
+        if which & 2 != 0 {
+            sets.push(set(GATED, dice.among(2, 4), policy(&dice)));
+            rollout = Some(gate(&dice));
+        }
+        if which & 4 != 0 {
+            let mut set = set(PLAIN, dice.among(1, 4), policy(&dice));
+            set["spec"]["minReadySeconds"] = dice.pick(&[0, 0, 5]).copied().unwrap_or(0).into();
+            if dice.happens(500) {
+                claims(&mut set, &dice);
+            }
+            sets.push(set);
+        }
+        Self { zones, sets, rollout }
+    }
+
+    /// Three zones of so many pods and nothing else.
+    pub fn three_zones(replicas: u64) -> Self {
+        let zones = ["zone-a", "zone-b", "zone-c"].map(str::to_owned).to_vec();
+        let sets = zones.iter().map(|zone| {
+            let mut set = set(zone, replicas, "Parallel");
+            set["metadata"]["labels"] = json!({ keys::ROLLOUT_GROUP: GROUP });
+            set["spec"]["updateStrategy"] = json!({ "type": "OnDelete" });
+            set
+        });
+        Self { sets: sets.collect(), zones, rollout: None }
+    }
+
+    /// The names of the sets.
+    pub fn names(&self) -> Vec<String> {
+        self.sets.iter().filter_map(|set| Some(set["metadata"]["name"].as_str()?.to_owned())).collect()
+    }
+}
+
+fn policy(dice: &Dice) -> &'static str {
+    if dice.happens(500) { "OrderedReady" } else { "Parallel" }
+}
+
+fn set(name: &str, replicas: u64, policy: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": { "name": name, "namespace": NAMESPACE },
+        "spec": {
+            "replicas": replicas,
+            "serviceName": name,
+            "podManagementPolicy": policy,
+            "selector": { "matchLabels": { "app": name } },
+            "template": template(name, 1, None),
+        },
+    })
+}
+
+/// The template of a version; `fault` is what its pods have.
+pub fn template(set: &str, version: u64, fault: Option<&str>) -> Value {
+    json!({
+        "metadata": { "labels": { "app": set }, "annotations": { behaviour::FAULT: fault.unwrap_or_default() } },
+        "spec": { "containers": [{ "name": "main", "image": image(version) }] },
+    })
+}
+
+/// The image of a version.
+pub fn image(version: u64) -> String {
+    format!("app:v{version}")
+}
+
+fn claims(set: &mut Value, dice: &Dice) {
+    let policies = ["Retain", "Delete"];
+    let policy = || dice.pick(&policies).copied().unwrap_or("Retain");
+    set["spec"]["persistentVolumeClaimRetentionPolicy"] =
+        json!({ "whenDeleted": policy(), "whenScaled": policy() });
+    set["spec"]["volumeClaimTemplates"] = json!([{
+        "metadata": { "name": "data" },
+        "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
+    }]);
+    set["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] =
+        json!([{ "name": "data", "mountPath": "/data" }]);
+}
+
+fn gate(dice: &Dice) -> Value {
+    let on_failure = dice.pick(&["Pause", "Rollback"]).copied().unwrap_or("Pause");
+    json!({
+        "apiVersion": "sts.plus/v1alpha1",
+        "kind": "PhasedRollout",
+        "metadata": { "name": GATED, "namespace": NAMESPACE },
+        "spec": {
+            "targetRef": GATED,
+            "onFailure": on_failure,
+            "check": {
+                "initialDelaySeconds": dice.among(0, 10),
+                "periodSeconds": dice.among(1, 10),
+                "successThreshold": dice.among(1, 3),
+                "failureThreshold": dice.among(1, 5),
+                "query": {
+                    "expr": format!("errors{{rollout=\"{GATED}\"}} > 0"),
+                    "url": format!("http://{HOST}:9090"),
+                    "timeoutSeconds": dice.among(1, 10),
+                },
+            },
+        },
+    })
+}

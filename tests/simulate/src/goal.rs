@@ -1,0 +1,90 @@
+//! What a run must come to once nothing goes wrong any more.
+
+use serde_json::Value;
+use sts_plus_api::keys;
+
+use crate::cast::{Cast, GATED};
+use crate::truth::{Pod, Truth, text};
+
+/// What is missing; empty at the goal.
+pub fn missing(truth: &Truth, cast: &Cast) -> Vec<String> {
+    let mut missing = Vec::new();
+    for name in cast.names() {
+        match truth.sets.get(&name) {
+            None => missing.push(format!("{name} is not there")),
+            Some(set) => {
+                let pods: Vec<_> = truth.pods_of(&name).collect();
+                missing.extend(of_set(&name, &set.object, &pods));
+                if cast.zones.contains(&name) {
+                    missing.extend(of_zone(&name, &set.object));
+                }
+            }
+        }
+    }
+    let strangers = truth.pods.values().filter(|pod| pod.set.is_none());
+    missing.extend(strangers.map(|pod| format!("{} belongs to nobody", pod.name)));
+    if cast.rollout.is_some() {
+        let rollout = truth.rollouts.get(GATED).cloned().unwrap_or_default();
+        let set = truth.sets.get(GATED).map(|set| set.object.clone()).unwrap_or_default();
+        missing.extend(of_rollout(&rollout, &set));
+    }
+    missing
+}
+
+fn of_set(name: &str, set: &Value, pods: &[&Pod]) -> Vec<String> {
+    let mut missing = Vec::new();
+    let (spec, status) = (&set["spec"], &set["status"]);
+    let (replicas, update) = (spec["replicas"].as_u64().unwrap_or(1), text(&status["updateRevision"]));
+    let image = text(&spec["template"]["spec"]["containers"][0]["image"]);
+    for ordinal in 0..replicas {
+        let wanted = format!("{name}-{ordinal}");
+        match pods.iter().find(|pod| pod.name == wanted) {
+            None => missing.push(format!("{wanted} is not there")),
+            Some(pod) if !pod.serves() => missing.push(format!("{wanted} does not serve")),
+            Some(pod) if pod.image != image || pod.revision != update => {
+                missing.push(format!(
+                    "{wanted} is of {} and {}, not of {image} and {update}",
+                    pod.image, pod.revision
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    if pods.len() as u64 > replicas {
+        missing.push(format!("{name} has {} pods, not {replicas}", pods.len()));
+    }
+    let counted = ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "currentReplicas"];
+    for count in counted {
+        if status[count].as_u64().unwrap_or(0) != replicas {
+            missing.push(format!("{name} says {count} {}, not {replicas}", status[count]));
+        }
+    }
+    if status["currentRevision"] != status["updateRevision"] {
+        missing.push(format!("{name} says that it goes from {} to {update}", status["currentRevision"]));
+    }
+    if status["observedGeneration"] != set["metadata"]["generation"] {
+        missing.push(format!("{name} has not been looked at since its last change"));
+    }
+    missing
+}
+
+fn of_zone(name: &str, set: &Value) -> Option<String> {
+    let told = text(&set["metadata"]["annotations"][keys::ROLLOUT_STATUS]);
+    let told: Value = serde_json::from_str(&told).unwrap_or_default();
+    (told["state"] != "UpToDate").then(|| format!("{name} says {told}, not UpToDate"))
+}
+
+fn of_rollout(rollout: &Value, set: &Value) -> Vec<String> {
+    let status = &rollout["status"];
+    let mut missing = Vec::new();
+    if status["phase"] != "Updated" {
+        missing.push(format!(
+            "{GATED} is in phase {}, not Updated, and waits for {}",
+            status["phase"], status["waitingFor"]
+        ));
+    }
+    if status["updateRevision"] != set["status"]["updateRevision"] {
+        missing.push(format!("{GATED} speaks of {}", status["updateRevision"]));
+    }
+    missing
+}

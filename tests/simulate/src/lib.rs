@@ -1,0 +1,26 @@
+//! The operator on the embedded cluster, where one seed decides everything that goes wrong.
+//!
+//! ```text
+//!   seed ──> Plan (faults, windows)   Cast (workloads)   People (edits, evictions, sick pods, lost nodes)
+//!                 │                        │                 │
+//!   operator ──> Link ─────────────────> Server <────────────┘      Prometheus (down, slow, lying)
+//!   operator ──> Link ──────────┘          │
+//!                                       Monitor: every state, every write, the invariants; then the goal and silence
+//! ```
+//!
+//! Everything runs in one thread on a paused clock, so a seed gives the same trace each time, and an hour takes as long
+//! as the work in it. Nothing here knows how the operator decides: the monitor sees objects and requests.
+
+pub mod call;
+pub mod cast;
+pub mod dice;
+pub mod faults;
+pub mod goal;
+pub mod hand;
+pub mod link;
+pub mod monitor;
+pub mod people;
+pub mod prometheus;
+pub mod run;
+pub mod trace;
+pub mod truth;

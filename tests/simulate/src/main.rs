@@ -1,0 +1,71 @@
+//! Runs seeds: many of them, or one with its trace.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use clap::Parser;
+use sts_plus_simulate::run::{Report, Script};
+
+/// Simulates.
+#[derive(Parser)]
+struct Arguments {
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    first: u64,
+    /// How many seeds.
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    /// Prints what happens.
+    #[arg(long)]
+    trace: bool,
+    /// Seeds at a time.
+    #[arg(long, default_value_t = 2)]
+    at_once: u64,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let next = AtomicU64::new(arguments.first);
+    let end = arguments.first + arguments.seeds;
+    let failed: Mutex<BTreeMap<u64, Report>> = Mutex::default();
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..arguments.at_once {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end {
+                        return;
+                    }
+                    let started = Instant::now();
+                    let report = Script { keep: arguments.trace, ..Script::of(seed) }.run();
+                    for line in &report.lines {
+                        println!("{line}");
+                    }
+                    let Report { hash, deletions, took, faults, failures, .. } = &report;
+                    println!(
+                        "seed {seed}: {} after {} s ({} ms), {deletions} deletions, trace {hash:016x}, with {faults}",
+                        if failures.is_empty() { "good" } else { "BAD" },
+                        took.as_secs(),
+                        started.elapsed().as_millis()
+                    );
+                    for failure in failures {
+                        println!("seed {seed}:   {failure}");
+                    }
+                    if !failures.is_empty() {
+                        failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(seed, report);
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap_or_default();
+    println!("{} seeds, {} bad, {} s", arguments.seeds, failed.len(), began.elapsed().as_secs());
+    for seed in failed.keys() {
+        println!("cargo run -p sts-plus-simulate -- --first {seed} --trace");
+    }
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

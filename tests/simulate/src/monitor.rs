@@ -1,0 +1,407 @@
+//! Looks at every state of the cluster and at every write of an operator, and knows what must never be.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::Method;
+use sts_plus_cluster::machinery::chronicle::Told;
+use sts_plus_cluster::machinery::service::Server;
+use tokio::time::Instant;
+
+use crate::call::Call;
+use crate::prometheus::Heard;
+use crate::trace::Trace;
+use crate::truth::{BEHIND, Pod, Truth, text};
+
+/// A gate's last pass may be older than its own rule says by what a write takes on the way, twice.
+const GATE_SLACK: Duration = Duration::from_secs(45);
+/// What was answered so shortly before a step may not have reached the decision about it.
+const UNDER_WAY: Duration = Duration::from_secs(15);
+
+/// The one who looks; clones are the same.
+#[derive(Clone)]
+pub struct Monitor {
+    server: Server,
+    trace: Trace,
+    began: Instant,
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Default)]
+struct Inner {
+    seen: u64,
+    truth: Truth,
+    /// Where an operator has taken a pod that served, and none has served since.
+    emptied: BTreeMap<String, String>,
+    violations: Vec<String>,
+    /// When something other than a lease or a node last changed, and what.
+    last_change: (Duration, String),
+    /// Versions over time, every few seconds.
+    versions: Vec<(Duration, u64)>,
+    /// What Prometheus answered.
+    heard: Vec<Heard>,
+    /// How many pods operators have deleted.
+    deletions: u64,
+}
+
+/// What a write was about when it was sent.
+pub struct Sent {
+    pod: Option<Pod>,
+    partition: Option<(u64, Vec<u64>)>,
+}
+
+impl Monitor {
+    /// One who looks at a server from now on.
+    pub fn new(server: Server, trace: Trace) -> Self {
+        let inner = Inner { seen: server.version(), ..Inner::default() };
+        Self { server, trace, began: Instant::now(), inner: Arc::new(Mutex::new(inner)) }
+    }
+
+    /// Looks at all that is new.
+    pub fn catch_up(&self) {
+        let now = self.began.elapsed();
+        let mut inner = self.lock();
+        let Ok(told) = self.server.chronicle(inner.seen) else {
+            inner.violations.push("the monitor has lost the thread: the history is too short".to_owned());
+            return;
+        };
+        for one in told {
+            inner.seen = one.version;
+            self.look(&mut inner, now, &one);
+        }
+        let version = inner.seen;
+        if inner.versions.last().is_none_or(|(at, _)| *at + Duration::from_secs(2) < now) {
+            inner.versions.push((now, version));
+        }
+    }
+
+    fn look(&self, inner: &mut Inner, now: Duration, told: &Told) {
+        let Told { plural, name, object, .. } = told;
+        if matches!(plural.as_str(), "leases" | "nodes") {
+            return;
+        }
+        let words = describe(told);
+        inner.last_change = (now, words.clone());
+        self.trace.line(&words);
+        if plural == "persistentvolumeclaims" {
+            let was_going = told
+                .before
+                .as_ref()
+                .is_some_and(|before| before["metadata"]["deletionTimestamp"].is_string());
+            let goes = told.deleted || object["metadata"]["deletionTimestamp"].is_string();
+            if goes && !was_going {
+                self.claim_goes(inner, now, name);
+            }
+        }
+        if plural == "pods"
+            && let Some(before) = inner.truth.pods.get(name)
+            && !told.deleted
+            && before.uid != text(&object["metadata"]["uid"])
+        {
+            let words = format!("I1: {name} lives twice");
+            self.violate(inner, words);
+        }
+        inner.truth.take(now, plural, name, object, told.deleted);
+        let Inner { emptied, truth, .. } = inner;
+        emptied.retain(|pod, set| {
+            let wanted = truth.sets.get(set).is_some_and(|set| {
+                let ordinal = pod.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse::<u64>().ok());
+                ordinal.is_some_and(|ordinal| ordinal < set.replicas) && !set.deleting
+            });
+            wanted && !truth.pods.get(pod).is_some_and(Pod::serves)
+        });
+    }
+
+    /// A claim begins to go.
+    fn claim_goes(&self, inner: &mut Inner, now: Duration, claim: &str) {
+        // Claims of the run are named data-<set>-<ordinal>.
+        let Some((set, ordinal)) = claim.strip_prefix("data-").and_then(|rest| rest.rsplit_once('-')) else {
+            return;
+        };
+        let ordinal: u64 = ordinal.parse().unwrap_or_default();
+        let permitted = match inner.truth.sets.get(set) {
+            Some(known) => {
+                let surplus = known.replicas_past.within(now, BEHIND).any(|replicas| ordinal >= *replicas);
+                (known.deleting && known.retention.0 == "Delete")
+                    || (surplus && known.retention.1 == "Delete")
+            }
+            None => inner.truth.ended.contains_key(set),
+        };
+        if !permitted {
+            self.violate(inner, format!("I4: claim {claim} goes although no policy says so"));
+        }
+    }
+
+    /// A write is about to arrive.
+    pub fn sending(&self, _who: &str, call: &Call) -> Sent {
+        self.catch_up();
+        let inner = self.lock();
+        let pod = inner.truth.pods.get(&call.name).filter(|_| call.plural == "pods").cloned();
+        let set = inner.truth.sets.get(&call.name).filter(|_| call.plural == "statefulsets");
+        let partition = set.and_then(|set| {
+            let partition = set.partition?;
+            let update = set.object["status"]["updateRevision"].as_str()?;
+            let outdated =
+                inner.truth.pods_of(&call.name).filter(|pod| pod.revision != update).filter_map(Pod::ordinal);
+            Some((partition, outdated.filter(|ordinal| *ordinal < set.replicas).collect()))
+        });
+        Sent { pod, partition }
+    }
+
+    /// The server has acted on it.
+    pub fn sent(&self, who: &str, call: &Call, sent: Sent, accepted: bool) {
+        self.catch_up();
+        let now = self.began.elapsed();
+        let mut inner = self.lock();
+        if call.plural == "pods" && (call.method == Method::DELETE || call.subresource == "eviction") {
+            self.judge_preconditions(&mut inner, who, call);
+            if let Some(pod) = sent.pod.filter(|_| accepted) {
+                self.judge_deletion(&mut inner, now, who, &pod);
+            }
+        }
+        if call.plural == "statefulsets"
+            && accepted
+            && let Some((before, outdated)) = sent.partition
+        {
+            self.judge_step(&mut inner, now, who, call, before, &outdated);
+        }
+    }
+
+    fn judge_preconditions(&self, inner: &mut Inner, who: &str, call: &Call) {
+        let body = call.json();
+        let options = if call.subresource == "eviction" { &body["deleteOptions"] } else { &body };
+        let conditions = &options["preconditions"];
+        if !(conditions["uid"].is_string() && conditions["resourceVersion"].is_string()) {
+            self.violate(inner, format!("I5: {who} deletes {} without preconditions: {body}", call.name));
+        }
+        if options["gracePeriodSeconds"] == 0 {
+            self.violate(inner, format!("I1: {who} deletes {} by force", call.name));
+        }
+    }
+
+    fn judge_deletion(&self, inner: &mut Inner, now: Duration, who: &str, pod: &Pod) {
+        inner.deletions += 1;
+        let Some((name, set)) =
+            pod.set.as_ref().and_then(|name| Some((name.clone(), inner.truth.sets.get(name)?.clone())))
+        else {
+            return;
+        };
+        let surplus = pod
+            .ordinal()
+            .is_none_or(|ordinal| set.replicas_past.within(now, BEHIND).any(|replicas| ordinal >= *replicas));
+        if surplus || set.deleting || pod.terminating {
+            return;
+        }
+        let Inner { truth, emptied, .. } = &*inner;
+        let elsewhere: Vec<_> = emptied
+            .iter()
+            .filter(|(_, other)| {
+                **other != name
+                    && set.group.is_some()
+                    && truth.sets.get(*other).is_some_and(|other| other.group == set.group)
+            })
+            .map(|(pod, _)| pod.clone())
+            .collect();
+        let down: Vec<_> = emptied
+            .iter()
+            .filter(|(down, other)| **other == name && **down != pod.name)
+            .map(|(pod, _)| pod.clone())
+            .collect();
+        let budget = set.budget.within(now, BEHIND).max().copied().unwrap_or(1).max(1);
+        let mut broken = Vec::new();
+        if !elsewhere.is_empty() {
+            broken.push(format!(
+                "I3: {who} deletes {} while {} of another zone are down by its own doing",
+                pod.name,
+                elsewhere.join(", ")
+            ));
+        }
+        if pod.serves() && down.len() as u64 + 1 > budget {
+            broken.push(format!(
+                "I2: {who} deletes {} while {} are down by its own doing; {budget} may be",
+                pod.name,
+                down.join(", ")
+            ));
+        }
+        // Whoever goes serving must be outdated, as far as anybody could know.
+        let wanted = set.update.within(now, BEHIND).collect::<Vec<_>>();
+        let settled = set.template.since() + BEHIND < now && wanted.len() == 1;
+        if pod.serves() && settled && wanted.first().is_some_and(|update| **update == pod.revision) {
+            broken.push(format!("I13: {who} deletes {}, which serves and is up to date", pod.name));
+        }
+        for words in broken {
+            self.violate(inner, words);
+        }
+        if pod.serves() {
+            inner.emptied.insert(pod.name.clone(), name);
+        }
+    }
+
+    /// An operator has written a set that has a partition: has a pod passed a gate, and might it?
+    fn judge_step(
+        &self,
+        inner: &mut Inner,
+        now: Duration,
+        who: &str,
+        call: &Call,
+        before: u64,
+        outdated: &[u64],
+    ) {
+        let Some(set) = inner.truth.sets.get(&call.name).cloned() else { return };
+        let after = set.partition.unwrap_or(0);
+        let released: Vec<_> = outdated.iter().filter(|ordinal| (after..before).contains(*ordinal)).collect();
+        if released.is_empty() {
+            return;
+        }
+        let body = call.json();
+        if !body["metadata"]["resourceVersion"].is_string() || !body["metadata"]["uid"].is_string() {
+            self.violate(
+                inner,
+                format!("I5: {who} lowers the partition of {} without UID and version", call.name),
+            );
+        }
+        let rollouts: Vec<_> = inner
+            .truth
+            .rollouts
+            .values()
+            .filter(|one| one["spec"]["targetRef"] == call.name.as_str())
+            .collect();
+        let [rollout] = rollouts.as_slice() else { return };
+        let spec = &rollout["spec"];
+        let (name, check) = (text(&rollout["metadata"]["name"]), &spec["check"]);
+        if spec["skipCheck"] == true
+            || spec["standardRollingUpdate"] == true
+            || rollout["metadata"]["deletionTimestamp"].is_string()
+        {
+            return;
+        }
+        let needed = usize::try_from(check["successThreshold"].as_u64().unwrap_or(1)).unwrap_or(1);
+        let period = Duration::from_secs(check["periodSeconds"].as_u64().unwrap_or(1).max(1));
+        let limit = Duration::from_secs(check["query"]["timeoutSeconds"].as_u64().unwrap_or(10));
+        // The partition has changed just now; the step began when it changed before that, or when the rollout did.
+        let began = set.partition_past.before_last().max(Duration::ZERO);
+        let heard: Vec<_> =
+            inner.heard.iter().filter(|heard| heard.rollout == name && heard.at >= began).collect();
+        let refuted = heard
+            .iter()
+            .rev()
+            .find(|heard| !heard.passed && *heard.who == *who && heard.at + UNDER_WAY < now)
+            .map(|heard| heard.at);
+        let passes: Vec<_> =
+            heard.iter().filter(|heard| heard.passed && refuted.is_none_or(|at| heard.at > at)).collect();
+        let fresh = (2 * period).max(period + 2 * limit) + GATE_SLACK;
+        let mut broken = Vec::new();
+        if released.len() > 1 {
+            broken.push(format!("I6: {who} lets {released:?} of {} pass one gate", call.name));
+        }
+        if passes.len() < needed {
+            broken.push(format!(
+                "I6: {who} lets {released:?} of {} pass after {} of {needed} passes in a row",
+                call.name,
+                passes.len()
+            ));
+        } else if passes.last().is_none_or(|last| last.at + fresh < now) {
+            broken.push(format!(
+                "I6: {who} lets {released:?} of {} pass although the last answer is old",
+                call.name
+            ));
+        }
+        for words in broken {
+            self.violate(inner, words);
+        }
+    }
+
+    /// Prometheus has answered.
+    pub fn heard(&self, heard: Heard) {
+        self.trace.line(&format!(
+            "prometheus answers {} about {}: {}",
+            heard.who,
+            heard.rollout,
+            if heard.passed { "good" } else { "not good" }
+        ));
+        self.lock().heard.push(heard);
+    }
+
+    /// The version of the server this long ago.
+    pub fn version_ago(&self, ago: Duration) -> u64 {
+        let from = self.began.elapsed().saturating_sub(ago);
+        let inner = self.lock();
+        let known =
+            inner.versions.iter().rev().find(|(at, _)| *at <= from).or_else(|| inner.versions.first());
+        known.map_or_else(|| self.server.version(), |(_, version)| *version)
+    }
+
+    /// Since the run began.
+    pub fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// When something other than a lease or a node last changed, and what.
+    pub fn last_change(&self) -> (Duration, String) {
+        self.lock().last_change.clone()
+    }
+
+    /// What there is.
+    pub fn truth(&self) -> Truth {
+        self.catch_up();
+        self.lock().truth.clone()
+    }
+
+    /// How many pods operators have deleted.
+    pub fn deletions(&self) -> u64 {
+        self.lock().deletions
+    }
+
+    /// What should never have been.
+    pub fn violations(&self) -> Vec<String> {
+        self.lock().violations.clone()
+    }
+
+    fn violate(&self, inner: &mut Inner, words: String) {
+        self.trace.line(&format!("!!!! {words}"));
+        inner.violations.push(words);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A change in one line.
+fn describe(told: &Told) -> String {
+    let Told { plural, name, object, .. } = told;
+    if told.deleted {
+        return format!("{plural}/{name} is gone");
+    }
+    let verb = if told.before.is_some() { "changes" } else { "is created" };
+    let more = match plural.as_str() {
+        "pods" => {
+            let pod = Pod::read(name, object);
+            let state = match (pod.terminating, pod.ready) {
+                (true, _) => "terminating",
+                (_, true) => "Ready",
+                _ => "not Ready",
+            };
+            format!(": {} {} {state}", pod.image, object["status"]["phase"].as_str().unwrap_or_default())
+        }
+        "statefulsets" => {
+            let (spec, status) = (&object["spec"], &object["status"]);
+            format!(
+                ": {} x {} to {} from {}, partition {}, {} ready",
+                text(&spec["template"]["spec"]["containers"][0]["image"]),
+                spec["replicas"],
+                text(&status["updateRevision"]),
+                text(&status["currentRevision"]),
+                spec["updateStrategy"]["rollingUpdate"]["partition"],
+                status["readyReplicas"]
+            )
+        }
+        "phasedrollouts" => {
+            format!(": {} waits for {}", object["status"]["phase"], object["status"]["waitingFor"])
+        }
+        "events" => format!(": {} {}", text(&object["reason"]), text(&object["message"])),
+        _ => String::new(),
+    };
+    format!("{plural}/{name} {verb}{more}")
+}

@@ -1,0 +1,374 @@
+//! What people and machines do while the operator works: users who change their mind, third parties, sick pods and nodes
+//! that are lost.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sts_plus_api::keys;
+use sts_plus_cluster::nodes::{Running, behaviour};
+use tokio::time::sleep;
+
+use crate::cast::{Cast, GATED, NAMESPACE, template};
+use crate::dice::Dice;
+use crate::faults::Fault;
+use crate::hand::Hand;
+use crate::link::Net;
+
+/// From one thing that somebody does to the next.
+const BETWEEN: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(75));
+/// What can be the matter with pods.
+const ILLS: [&str; 6] =
+    ["never-ready", "crash-loop", "image-pull", "stuck-terminating", "unready-after=3s", "unready-after=20s"];
+
+/// Everybody who does something, for one run.
+pub struct People {
+    net: Net,
+    cast: Cast,
+    dice: Dice,
+    user: Hand,
+    other: Hand,
+    /// The version of each set's template, and what its pods have.
+    versions: BTreeMap<String, (u64, Option<&'static str>)>,
+    newest: u64,
+}
+
+impl People {
+    /// Everybody of a run.
+    pub fn new(net: &Net, cast: &Cast, seed: u64) -> Self {
+        Self {
+            net: net.clone(),
+            cast: cast.clone(),
+            dice: Dice::new(seed, "people"),
+            user: Hand::new(&net.server, &net.trace, "user"),
+            other: Hand::new(&net.server, &net.trace, "third party"),
+            versions: cast.names().into_iter().map(|name| (name, (1, None))).collect(),
+            newest: 1,
+        }
+    }
+
+    /// Creates what there is to be.
+    pub async fn begin(&self) {
+        for set in &self.cast.sets {
+            self.user.create("statefulsets", set).await;
+        }
+        if let Some(rollout) = &self.cast.rollout {
+            self.user.create("phasedrollouts", rollout).await;
+        }
+    }
+
+    /// Does things until the time of trouble is over.
+    pub async fn act(&mut self, nodes: &Running) {
+        // Every run rolls at least once.
+        sleep(self.dice.time(Duration::from_secs(5), Duration::from_secs(40))).await;
+        self.roll(false).await;
+        let mut lost = None;
+        loop {
+            let pause = self.dice.time(BETWEEN.0, BETWEEN.1);
+            if self.net.now() + pause >= self.net.plan.chaos {
+                break;
+            }
+            sleep(pause).await;
+            lost = self.lose_nodes(nodes, lost);
+            let [turn, what] = [self.dice.draw(), self.dice.draw()];
+            match turn % 8 {
+                0..=2 if self.net.plan.has(Fault::Edits) => self.edit(what).await,
+                3 if self.net.plan.has(Fault::SickPods) => self.sicken().await,
+                4 if self.net.plan.has(Fault::Evictions) => self.remove_pod(what).await,
+                5 if self.net.plan.has(Fault::Meddling) => self.meddle(what).await,
+                6 if self.net.plan.has(Fault::Nonsense) => self.nonsense(what).await,
+                7 => self.roll(false).await,
+                _ => {}
+            }
+        }
+        if let Some(node) = lost {
+            self.restore(nodes, &node);
+        }
+    }
+
+    /// Nothing is wrong any more, and everybody wants what there will be.
+    pub async fn heal(&mut self) {
+        for name in self.cast.names() {
+            self.calm(&name).await;
+            let missing = self.user.get("statefulsets", &name).await.is_null();
+            if missing
+                && let Some(set) = self.cast.sets.iter().find(|set| set["metadata"]["name"] == name.as_str())
+            {
+                self.user.create("statefulsets", set).await;
+            }
+        }
+        let pods: Vec<_> = self.net.monitor.truth().pods.into_keys().collect();
+        for pod in pods {
+            self.other.patch("pods", &pod, &fault("")).await;
+        }
+        if let Some(rollout) = &self.cast.rollout {
+            if self.user.get("phasedrollouts", GATED).await.is_null() {
+                self.user.create("phasedrollouts", rollout).await;
+            } else {
+                let spec = rollout["spec"].clone();
+                self.user
+                    .patch(
+                        "phasedrollouts",
+                        GATED,
+                        &json!({ "spec": merge(spec, &json!({ "paused": false, "skipCheck": false })) }),
+                    )
+                    .await;
+            }
+        }
+        self.roll(true).await;
+    }
+
+    /// A new version for everything, or for one thing.
+    async fn roll(&mut self, everything: bool) {
+        self.newest += 1;
+        let names = self.cast.names();
+        let grouped = self.cast.zones.clone();
+        let one = self.dice.pick(&names).cloned().unwrap_or_default();
+        for name in names {
+            // The zones of a group are the same workload.
+            if everything || name == one || (grouped.contains(&one) && grouped.contains(&name)) {
+                self.give(&name, self.newest, None).await;
+            }
+        }
+    }
+
+    async fn give(&mut self, set: &str, version: u64, ill: Option<&'static str>) {
+        self.versions.insert(set.to_owned(), (version, ill));
+        self.user
+            .patch("statefulsets", set, &json!({ "spec": { "template": template(set, version, ill) } }))
+            .await;
+    }
+
+    /// The user changes something.
+    async fn edit(&mut self, what: u64) {
+        let names = self.cast.names();
+        let Some(set) = self.dice.pick(&names).cloned() else { return };
+        let (version, _) = self.versions.get(&set).copied().unwrap_or((1, None));
+        let spec = |fields: Value| json!({ "spec": fields });
+        let annotate =
+            |key: &str, value: Option<&str>| json!({ "metadata": { "annotations": { key: value } } });
+        match what % 12 {
+            // There, back and forth.
+            0 | 1 => self.give(&set, version.saturating_sub(1).max(1), None).await,
+            2 => {
+                self.newest += 1;
+                let ill = self.dice.pick(&ILLS).copied();
+                self.give(&set, self.newest, ill).await;
+            }
+            3 => {
+                let replicas = self.dice.among(0, 4);
+                self.user.patch("statefulsets", &set, &spec(json!({ "replicas": replicas }))).await;
+            }
+            4 => {
+                self.user.patch("statefulsets", &set, &annotate(keys::PAUSED, Some("true"))).await;
+                sleep(self.dice.time(BETWEEN.0, BETWEEN.1)).await;
+                self.user.patch("statefulsets", &set, &annotate(keys::PAUSED, None)).await;
+            }
+            5 => {
+                let budget = self.dice.among(1, 3).to_string();
+                self.user.patch("statefulsets", &set, &annotate(keys::MAX_UNAVAILABLE, Some(&budget))).await;
+            }
+            6 => {
+                // Orphaned and made anew under the same name.
+                self.user.delete("statefulsets", &set, &json!({ "propagationPolicy": "Orphan" })).await;
+                sleep(self.dice.time(Duration::ZERO, Duration::from_secs(10))).await;
+                self.recreate(&set).await;
+            }
+            7 => {
+                self.user.delete("statefulsets", &set, &json!({ "propagationPolicy": "Background" })).await;
+                sleep(self.dice.time(Duration::ZERO, Duration::from_secs(20))).await;
+                self.recreate(&set).await;
+            }
+            8 if self.cast.rollout.is_some() => {
+                let paused = self.dice.happens(500);
+                self.user.patch("phasedrollouts", GATED, &spec(json!({ "paused": paused }))).await;
+            }
+            9 if self.cast.rollout.is_some() => {
+                let skip = self.dice.happens(500);
+                self.user.patch("phasedrollouts", GATED, &spec(json!({ "skipCheck": skip }))).await;
+            }
+            10 if self.cast.rollout.is_some() => {
+                let revision = self.user.get("statefulsets", GATED).await["status"]["updateRevision"].clone();
+                self.user.patch("phasedrollouts", GATED, &annotate(keys::APPROVE, revision.as_str())).await;
+            }
+            11 if self.cast.rollout.is_some() => {
+                self.user.delete("phasedrollouts", GATED, &json!({})).await;
+                sleep(self.dice.time(Duration::from_secs(1), Duration::from_secs(30))).await;
+                if let Some(rollout) = self.cast.rollout.clone() {
+                    self.user.create("phasedrollouts", &rollout).await;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    async fn recreate(&mut self, name: &str) {
+        let (version, ill) = self.versions.get(name).copied().unwrap_or((1, None));
+        let known = self.cast.sets.iter().find(|set| set["metadata"]["name"] == name).cloned();
+        if let Some(mut set) = known {
+            let with_claims = set["spec"]["template"]["spec"]["containers"][0]["volumeMounts"].clone();
+            set["spec"]["template"] = template(name, version, ill);
+            if !with_claims.is_null() {
+                set["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = with_claims;
+            }
+            self.user.create("statefulsets", &set).await;
+        }
+    }
+
+    /// A pod gets something, and perhaps gets over it.
+    async fn sicken(&mut self) {
+        let Some(pod) = self.some_pod() else { return };
+        let ill = self.dice.pick(&ILLS).copied().unwrap_or_default();
+        self.other.patch("pods", &pod, &fault(ill)).await;
+        if self.dice.happens(700) {
+            sleep(self.dice.time(Duration::from_secs(1), Duration::from_secs(60))).await;
+            self.other.patch("pods", &pod, &fault("")).await;
+        }
+    }
+
+    async fn remove_pod(&mut self, what: u64) {
+        let Some(pod) = self.some_pod() else { return };
+        if what % 3 == 0 {
+            self.other.evict(&pod).await;
+        } else {
+            self.other.delete("pods", &pod, &json!({})).await;
+        }
+    }
+
+    /// A third party writes what is not theirs.
+    async fn meddle(&mut self, what: u64) {
+        match what % 4 {
+            0 if self.cast.rollout.is_some() => {
+                let partition = self.dice.among(0, 5);
+                let fields =
+                    json!({ "spec": { "updateStrategy": { "rollingUpdate": { "partition": partition } } } });
+                self.other.patch("statefulsets", GATED, &fields).await;
+            }
+            1 => {
+                let Some(pod) = self.some_pod() else { return };
+                self.other
+                    .patch(
+                        "pods",
+                        &pod,
+                        &json!({ "metadata": { "labels": { keys::CONTROLLER_REVISION: "stolen" } } }),
+                    )
+                    .await;
+            }
+            2 => {
+                let Some(pod) = self.some_pod() else { return };
+                self.other.patch("pods", &pod, &json!({ "metadata": { "ownerReferences": null } })).await;
+            }
+            _ => {
+                let names = self.cast.names();
+                let Some(set) = self.dice.pick(&names).cloned() else { return };
+                self.other
+                    .patch(
+                        "statefulsets",
+                        &set,
+                        &json!({ "metadata": { "annotations": { keys::ROLLOUT_STATUS: "not JSON" } } }),
+                    )
+                    .await;
+            }
+        }
+    }
+
+    /// The user writes what means nothing.
+    async fn nonsense(&mut self, what: u64) {
+        let names = self.cast.names();
+        let Some(set) = self.dice.pick(&names).cloned() else { return };
+        let long = "9".repeat(300);
+        let values = ["", "-1", "0", "150%", "many", long.as_str(), "1e3", "\u{1F980}"];
+        let value = self.dice.pick(&values).copied().unwrap_or_default();
+        match what % 3 {
+            0 => {
+                self.user
+                    .patch(
+                        "statefulsets",
+                        &set,
+                        &json!({ "metadata": { "annotations": { keys::MAX_UNAVAILABLE: value } } }),
+                    )
+                    .await;
+            }
+            1 if self.cast.rollout.is_some() => {
+                let check = json!({ "periodSeconds": -5, "query": { "url": "ftp://nowhere", "expr": "((" } });
+                self.user.patch("phasedrollouts", GATED, &json!({ "spec": { "check": check } })).await;
+                self.user
+                    .patch(
+                        "phasedrollouts",
+                        GATED,
+                        &json!({ "spec": { "check": { "query": { "expr": "((" } } } }),
+                    )
+                    .await;
+                sleep(self.dice.time(BETWEEN.0, BETWEEN.1)).await;
+                if let Some(rollout) = self.cast.rollout.clone() {
+                    self.user.patch("phasedrollouts", GATED, &json!({ "spec": rollout["spec"] })).await;
+                }
+            }
+            _ => {
+                self.user
+                    .patch(
+                        "statefulsets",
+                        &set,
+                        &json!({ "metadata": { "annotations": { keys::PAUSED: value } } }),
+                    )
+                    .await;
+                self.user
+                    .patch(
+                        "statefulsets",
+                        &set,
+                        &json!({ "metadata": { "annotations": { keys::PAUSED: null } } }),
+                    )
+                    .await;
+            }
+        }
+    }
+
+    /// Takes back whatever annotations were tried.
+    async fn calm(&mut self, set: &str) {
+        let known = self.cast.sets.iter().find(|known| known["metadata"]["name"] == set);
+        let budget = known.and_then(|set| set["metadata"]["annotations"][keys::MAX_UNAVAILABLE].as_str());
+        let replicas = known.map(|set| set["spec"]["replicas"].clone());
+        let fields = json!({
+            "metadata": { "annotations": { keys::PAUSED: null, keys::MAX_UNAVAILABLE: budget } },
+            "spec": { "replicas": replicas },
+        });
+        self.user.patch("statefulsets", set, &fields).await;
+    }
+
+    fn lose_nodes(&self, nodes: &Running, lost: Option<String>) -> Option<String> {
+        match (self.net.open(Fault::LostNode), lost) {
+            (Some(variant), None) => {
+                let node = format!("node-{}", variant % 3);
+                self.net.trace.line(&format!("{node} is lost"));
+                nodes.lose(&node).is_ok().then_some(node)
+            }
+            (None, Some(node)) => {
+                self.restore(nodes, &node);
+                None
+            }
+            (_, lost) => lost,
+        }
+    }
+
+    fn restore(&self, nodes: &Running, node: &str) {
+        self.net.trace.line(&format!("{node} is back"));
+        // It is one of ours.
+        let _ = nodes.restore(node);
+    }
+
+    fn some_pod(&self) -> Option<String> {
+        let pods: Vec<_> = self.net.monitor.truth().pods.into_keys().collect();
+        self.dice.pick(&pods).cloned()
+    }
+}
+
+fn fault(ill: &str) -> Value {
+    json!({ "metadata": { "annotations": { behaviour::FAULT: ill }, "namespace": NAMESPACE } })
+}
+
+fn merge(mut spec: Value, fields: &Value) -> Value {
+    for (key, value) in fields.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
+    spec
+}

@@ -1,0 +1,272 @@
+//! One run: a cluster, two operators, people, and whatever goes wrong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::Client;
+use serde_json::Value;
+use sts_plus_cluster::machinery::service::{Server, Settings as ServerSettings};
+use sts_plus_cluster::nodes::{Config, Delay, HollowNodes, Node};
+use sts_plus_cluster::{Clock as ClusterClock, controllers};
+use sts_plus_operator::operator::{self, Controllers, Settings};
+use sts_plus_operator::outbound::Reach;
+use sts_plus_operator::shell::cache::Scope;
+use sts_plus_operator::shell::lease;
+use sts_plus_operator::shell::metrics::Metrics;
+use sts_plus_operator::shell::surroundings::{Chance, Clock, Surroundings};
+use sts_plus_planner::statefulset::world::Features;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use crate::cast::{Cast, NAMESPACE};
+use crate::dice::Dice;
+use crate::faults::{Fault, Plan};
+use crate::goal;
+use crate::hand::Hand;
+use crate::link::{Link, Net};
+use crate::monitor::Monitor;
+use crate::people::People;
+use crate::prometheus::Way;
+use crate::trace::Trace;
+
+/// When every run begins.
+const DAWN: &str = "2026-01-02T03:04:05Z";
+/// What the chart installs.
+const KINDS: &str = include_str!("../../../charts/sts-plus/files/crds.yaml");
+/// How many operators compete for the lease.
+const OPERATORS: u64 = 2;
+/// How long a dead operator stays dead.
+const DEAD: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(20));
+/// How wrong a clock may be.
+const SKEW: u64 = 3600;
+/// How long it may take to reach the goal after the last trouble, in virtual time.
+const CONVERGES: Duration = Duration::from_mins(60);
+/// How long nobody may write anything at the goal, in virtual time.
+const SILENCE: Duration = Duration::from_mins(10);
+/// How often the goal is looked for.
+const LOOK: Duration = Duration::from_secs(5);
+/// Changes of a kind that are kept: more than a run makes, since the monitor and stale reads look back.
+const HISTORY: usize = 200_000;
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// What went wrong by plan.
+    pub faults: String,
+    /// What must not have been; empty for a good run.
+    pub failures: Vec<String>,
+    /// The hash of everything that happened.
+    pub hash: u64,
+    /// What happened, where it was asked for.
+    pub lines: Vec<String>,
+    /// Pods that operators deleted.
+    pub deletions: u64,
+    /// How long it took, in virtual time.
+    pub took: Duration,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// Decides everything.
+    pub seed: u64,
+    /// What goes wrong.
+    pub plan: Plan,
+    /// What there is.
+    pub cast: Cast,
+    /// Whether the lines of the trace are kept.
+    pub keep: bool,
+}
+
+impl Script {
+    /// What a seed says.
+    pub fn of(seed: u64) -> Self {
+        Self { seed, plan: Plan::draw(seed), cast: Cast::draw(seed), keep: false }
+    }
+
+    /// Runs it on a runtime of its own, with a clock that stands still while somebody works.
+    pub fn run(self) -> Report {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(self.play()),
+            Err(error) => Report {
+                seed: self.seed,
+                faults: self.plan.names(),
+                failures: vec![format!("no runtime: {error}")],
+                hash: 0,
+                lines: Vec::new(),
+                deletions: 0,
+                took: Duration::ZERO,
+            },
+        }
+    }
+
+    async fn play(self) -> Report {
+        let Script { seed, plan, cast, keep } = self;
+        let dawn: Timestamp = DAWN.parse().unwrap_or_default();
+        let clock = ClusterClock::at(dawn);
+        let settings = ServerSettings { seed, history: HISTORY, ..ServerSettings::new(clock) };
+        let trace = Trace::new(keep);
+        let faults = plan.names();
+        trace.line(&format!("seed {seed}: {faults}"));
+        let failures = match Server::new(settings) {
+            Ok(server) => {
+                let monitor = Monitor::new(server.clone(), trace.clone());
+                let streams = Dice::new(seed, "streams").happens(700);
+                let began = Instant::now();
+                let net = Net {
+                    server,
+                    plan: Arc::new(plan),
+                    began,
+                    trace: trace.clone(),
+                    monitor: monitor.clone(),
+                    streams,
+                };
+                let mut failures = on_stage(&net, &cast, seed, (dawn, clock)).await;
+                failures.splice(0..0, monitor.violations());
+                let (deletions, took) = (monitor.deletions(), began.elapsed());
+                return Report {
+                    seed,
+                    faults,
+                    failures,
+                    hash: trace.hash(),
+                    lines: trace.lines(),
+                    deletions,
+                    took,
+                };
+            }
+            Err(error) => vec![format!("no server: {error}")],
+        };
+        Report {
+            seed,
+            faults,
+            failures,
+            hash: trace.hash(),
+            lines: trace.lines(),
+            deletions: 0,
+            took: Duration::ZERO,
+        }
+    }
+}
+
+/// The run itself; what is wrong at its end.
+async fn on_stage(
+    net: &Net,
+    cast: &Cast,
+    seed: u64,
+    (dawn, clock): (Timestamp, ClusterClock),
+) -> Vec<String> {
+    let dice = Dice::new(seed, "stage");
+    let mut tasks = JoinSet::new();
+    tasks.spawn(controllers::run(net.server.clone()));
+    tasks.spawn(follow(net.clone()));
+    let installer = Hand::new(&net.server, &net.trace, "installer");
+    for document in KINDS.split("\n---\n") {
+        let kind: Value = serde_saphyr::from_str(document).unwrap_or_default();
+        installer.create("customresourcedefinitions", &kind).await;
+    }
+    let delay = |most: u64| {
+        Delay::between(Duration::from_millis(200), Duration::from_millis(200 + dice.below(most * 1000)))
+    };
+    let nodes = Config {
+        nodes: (0..3).map(|number| Node::new(format!("node-{number}"), format!("zone-{number}"))).collect(),
+        start_delay: delay(4),
+        ready_delay: delay(10),
+        stop_delay: delay(6),
+        seed,
+        clock: Some(clock),
+        ..Config::default()
+    };
+    let nodes = HollowNodes::new(Client::new(net.server.clone(), NAMESPACE), nodes).start();
+    for number in 0..OPERATORS {
+        tasks.spawn(lives(net.clone(), number, seed, dawn));
+    }
+    let mut people = People::new(net, cast, seed);
+    people.begin().await;
+    people.act(&nodes).await;
+    let rest = net.plan.chaos.saturating_sub(net.now());
+    sleep(rest).await;
+    net.trace.line("nothing goes wrong any more");
+    people.heal().await;
+    let failures = settle(net, cast).await;
+    nodes.stop().await;
+    tasks.shutdown().await;
+    failures
+}
+
+/// Looks at every change as it comes.
+async fn follow(net: Net) {
+    let mut changed = net.server.changed();
+    loop {
+        changed.borrow_and_update();
+        net.monitor.catch_up();
+        if changed.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The lives of one operator, one after the other.
+async fn lives(net: Net, number: u64, seed: u64, dawn: Timestamp) {
+    let dice = Dice::new(seed, &format!("lives of {number}"));
+    for life in 0_u64.. {
+        let name = format!("operator-{number}.{life}");
+        let link = Link::new(&net, number, name.clone(), seed);
+        let skew = SignedDuration::from_secs(
+            i64::try_from(dice.below(2 * SKEW)).unwrap_or_default() - SKEW.cast_signed(),
+        );
+        let skew = if net.plan.has(Fault::SkewedClock) { skew } else { SignedDuration::ZERO };
+        let since = SignedDuration::try_from(net.now()).unwrap_or_default();
+        let surroundings =
+            Surroundings { clock: Clock::at(dawn + since + skew), chance: Chance::seeded(dice.draw()) };
+        let settings = Settings {
+            scope: Scope::Cluster,
+            controllers: Controllers { statefulset: true, ..Controllers::ALL },
+            features: Features::default(),
+            reach: Reach::default(),
+            dial: Arc::new(Way::new(&net, &link.name, seed)),
+            surroundings,
+            lease: Some(lease::Config::new(NAMESPACE, name.clone())),
+            listener: None,
+            instance: name.clone(),
+        };
+        net.trace.line(&format!("{name} begins"));
+        let (_stop, stopped) = watch::channel(false);
+        let crash = Arc::clone(&link.crash);
+        tokio::select! {
+            biased;
+            () = crash.notified() => {}
+            () = operator::run(link.client(), settings, Metrics::new(), stopped) => {}
+        }
+        link.kill();
+        net.trace.line(&format!("{name} is dead"));
+        sleep(dice.time(DEAD.0, DEAD.1)).await;
+    }
+}
+
+/// Waits for the goal, then for silence; what is wrong if they do not come.
+async fn settle(net: &Net, cast: &Cast) -> Vec<String> {
+    let end = net.now() + CONVERGES;
+    loop {
+        if !net.monitor.violations().is_empty() || net.trace.is_overlong() {
+            return Vec::new();
+        }
+        let missing = goal::missing(&net.monitor.truth(), cast);
+        let (changed, what) = net.monitor.last_change();
+        if missing.is_empty() && changed + SILENCE <= net.now() {
+            return Vec::new();
+        }
+        if net.now() >= end {
+            let mut failures: Vec<_> = missing.iter().map(|words| format!("goal: {words}")).collect();
+            if failures.is_empty() {
+                failures.push(format!("I11: nobody needs anything, and still: {what}"));
+            }
+            return failures;
+        }
+        sleep(LOOK).await;
+    }
+}

@@ -1,0 +1,232 @@
+//! The state of the cluster as it really is, from every change of every object.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use sts_plus_api::keys;
+
+/// Those who read what was before may be this far behind: longer than a watch may be silent, and a lag on top.
+pub const BEHIND: Duration = Duration::from_secs(300);
+
+/// A pod.
+#[derive(Clone, Debug)]
+pub struct Pod {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// The set that controls it.
+    pub set: Option<String>,
+    /// Its revision.
+    pub revision: String,
+    /// The image it runs.
+    pub image: String,
+    /// Whether it is Ready.
+    pub ready: bool,
+    /// Whether it is on its way out.
+    pub terminating: bool,
+}
+
+impl Pod {
+    /// Reads one.
+    pub fn read(name: &str, object: &Value) -> Self {
+        let metadata = &object["metadata"];
+        let owners = metadata["ownerReferences"].as_array();
+        let owner = owners
+            .into_iter()
+            .flatten()
+            .find(|owner| owner["controller"] == true && owner["kind"] == "StatefulSet");
+        let conditions = object["status"]["conditions"].as_array();
+        Self {
+            name: name.to_owned(),
+            uid: text(&metadata["uid"]),
+            set: owner.map(|owner| text(&owner["name"])),
+            revision: text(&metadata["labels"][keys::CONTROLLER_REVISION]),
+            image: text(&object["spec"]["containers"][0]["image"]),
+            ready: conditions
+                .into_iter()
+                .flatten()
+                .any(|one| one["type"] == "Ready" && one["status"] == "True"),
+            terminating: metadata["deletionTimestamp"].is_string(),
+        }
+    }
+
+    /// Whether it serves.
+    pub fn serves(&self) -> bool {
+        self.ready && !self.terminating
+    }
+
+    /// Its number within its set.
+    pub fn ordinal(&self) -> Option<u64> {
+        self.name.rsplit_once('-')?.1.parse().ok()
+    }
+}
+
+/// A value that has changed over time.
+#[derive(Clone, Debug)]
+pub struct Past<T>(Vec<(Duration, T)>);
+
+impl<T: PartialEq + Clone> Past<T> {
+    fn new(at: Duration, value: T) -> Self {
+        Self(vec![(at, value)])
+    }
+
+    fn put(&mut self, at: Duration, value: T) {
+        if self.0.last().is_none_or(|(_, last)| *last != value) {
+            self.0.push((at, value));
+        }
+    }
+
+    /// What it has been within this time before now.
+    pub fn within(&self, now: Duration, time: Duration) -> impl Iterator<Item = &T> {
+        let from = now.saturating_sub(time);
+        let first = self.0.iter().rposition(|(at, _)| *at <= from).unwrap_or(0);
+        self.0.iter().skip(first).map(|(_, value)| value)
+    }
+
+    /// When it became what it was before it became what it is.
+    pub fn before_last(&self) -> Duration {
+        self.0.iter().rev().nth(1).map(|(at, _)| *at).unwrap_or_default()
+    }
+
+    /// Since when it has been what it is.
+    pub fn since(&self) -> Duration {
+        self.0.last().map(|(at, _)| *at).unwrap_or_default()
+    }
+}
+
+/// A set.
+#[derive(Clone, Debug)]
+pub struct Set {
+    /// Its UID.
+    pub uid: String,
+    /// Its group.
+    pub group: Option<String>,
+    /// How many pods it shall have.
+    pub replicas: u64,
+    /// The same over time.
+    pub replicas_past: Past<u64>,
+    /// How many of its pods may be down, over time.
+    pub budget: Past<u64>,
+    /// Its partition.
+    pub partition: Option<u64>,
+    /// The same over time.
+    pub partition_past: Past<Option<u64>>,
+    /// Its template, over time.
+    pub template: Past<String>,
+    /// The revision it goes to, over time.
+    pub update: Past<String>,
+    /// Its strategy.
+    pub strategy: String,
+    /// The image of its template.
+    pub image: String,
+    /// What becomes of its claims when it goes, and when it shrinks.
+    pub retention: (String, String),
+    /// Whether it is on its way out.
+    pub deleting: bool,
+    /// All of it.
+    pub object: Value,
+}
+
+/// Everything that invariants look at.
+#[derive(Clone, Debug, Default)]
+pub struct Truth {
+    /// Pods by name.
+    pub pods: BTreeMap<String, Pod>,
+    /// Sets by name.
+    pub sets: BTreeMap<String, Set>,
+    /// When sets of these names ended last.
+    pub ended: BTreeMap<String, Duration>,
+    /// PhasedRollouts by name.
+    pub rollouts: BTreeMap<String, Value>,
+    /// Claims by name.
+    pub claims: BTreeMap<String, Value>,
+    /// Revisions by name.
+    pub revisions: BTreeMap<String, Value>,
+}
+
+impl Truth {
+    /// Takes a change in.
+    pub fn take(&mut self, now: Duration, plural: &str, name: &str, object: &Value, deleted: bool) {
+        match plural {
+            "pods" if deleted => {
+                self.pods.remove(name);
+            }
+            "pods" => {
+                self.pods.insert(name.to_owned(), Pod::read(name, object));
+            }
+            "statefulsets" if deleted => {
+                self.sets.remove(name);
+                self.ended.insert(name.to_owned(), now);
+            }
+            "statefulsets" => self.take_set(now, name, object),
+            "phasedrollouts" => keep(&mut self.rollouts, name, object, deleted),
+            "persistentvolumeclaims" => keep(&mut self.claims, name, object, deleted),
+            "controllerrevisions" => keep(&mut self.revisions, name, object, deleted),
+            _ => {}
+        }
+    }
+
+    fn take_set(&mut self, now: Duration, name: &str, object: &Value) {
+        let (metadata, spec) = (&object["metadata"], &object["spec"]);
+        let replicas = spec["replicas"].as_u64().unwrap_or(1);
+        let budget = metadata["annotations"][keys::MAX_UNAVAILABLE]
+            .as_str()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(1);
+        let partition = spec["updateStrategy"]["rollingUpdate"]["partition"].as_u64();
+        let (template, update) = (spec["template"].to_string(), text(&object["status"]["updateRevision"]));
+        let retention = &spec["persistentVolumeClaimRetentionPolicy"];
+        let uid = text(&metadata["uid"]);
+        let known = self.sets.get(name).filter(|set| set.uid == uid).cloned();
+        let mut set = known.unwrap_or_else(|| Set {
+            uid,
+            group: None,
+            replicas,
+            replicas_past: Past::new(now, replicas),
+            budget: Past::new(now, budget),
+            partition,
+            partition_past: Past::new(now, partition),
+            template: Past::new(now, template.clone()),
+            update: Past::new(now, update.clone()),
+            strategy: String::new(),
+            image: String::new(),
+            retention: (String::new(), String::new()),
+            deleting: false,
+            object: Value::Null,
+        });
+        set.group = metadata["labels"][keys::ROLLOUT_GROUP].as_str().map(str::to_owned);
+        set.replicas = replicas;
+        set.replicas_past.put(now, replicas);
+        set.budget.put(now, budget);
+        set.partition = partition;
+        set.partition_past.put(now, partition);
+        set.template.put(now, template);
+        set.update.put(now, update);
+        set.strategy = text(&spec["updateStrategy"]["type"]);
+        set.image = text(&spec["template"]["spec"]["containers"][0]["image"]);
+        set.retention = (text(&retention["whenDeleted"]), text(&retention["whenScaled"]));
+        set.deleting = metadata["deletionTimestamp"].is_string();
+        set.object = object.clone();
+        self.sets.insert(name.to_owned(), set);
+    }
+
+    /// The pods that a set controls.
+    pub fn pods_of(&self, set: &str) -> impl Iterator<Item = &Pod> {
+        self.pods.values().filter(move |pod| pod.set.as_deref() == Some(set))
+    }
+}
+
+fn keep(all: &mut BTreeMap<String, Value>, name: &str, object: &Value, deleted: bool) {
+    if deleted {
+        all.remove(name);
+    } else {
+        all.insert(name.to_owned(), object.clone());
+    }
+}
+
+/// A text in JSON; empty where there is none.
+pub fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
