@@ -44,11 +44,6 @@ impl Clock {
         whole_seconds(self.wall_at(moment))
     }
 
-    /// The time of day as leases have it, with microseconds.
-    pub(crate) fn micro(&self) -> String {
-        format!("{:.6}", self.timestamp())
-    }
-
     fn wall_at(&self, moment: Moment) -> Timestamp {
         let since = SignedDuration::try_from(moment).unwrap_or(SignedDuration::MAX);
         self.wall.checked_add(since).unwrap_or(Timestamp::MAX)

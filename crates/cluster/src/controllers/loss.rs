@@ -1,8 +1,11 @@
 //! Nodes that fall silent: what is said of them and their pods, and when these go.
 //!
-//! A node that renews no lease for [`GRACE`] is Unknown and tainted, and its pods are not Ready. A pod that tolerates
+//! A node that has been lost for [`GRACE`] is Unknown and tainted, and its pods are not Ready. A pod that tolerates
 //! the taint for a time is deleted when that is over, and stays, since nobody is there to stop it. Once its node is
-//! deleted too, it is removed. A node without a lease is never missed.
+//! deleted too, it is removed.
+//!
+//! That a node is lost is read from its annotation: heartbeats would tell the same, at the price of a cluster that never
+//! falls silent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,12 +23,12 @@ use crate::machinery::object::{self, text};
 use crate::machinery::state::State;
 use crate::machinery::store::Key;
 use crate::machinery::write;
+use crate::nodes::behaviour::LOST;
 
 /// How long a node may be silent, as Kubernetes has it by default.
 const GRACE: SignedDuration = SignedDuration::from_secs(50);
 /// How long pods stay whose node is not there, for one that comes late; as Kubernetes has it.
 const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
-const LEASES: &str = "kube-node-lease";
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
@@ -34,7 +37,8 @@ const SILENT: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressu
 /// What is remembered between two looks.
 #[derive(Default)]
 pub(super) struct Loss {
-    renewed: BTreeMap<String, Timestamp>,
+    /// Since when nodes are lost.
+    lost: BTreeMap<String, Timestamp>,
     /// The pods of each node.
     pods: BTreeMap<String, BTreeSet<Key>>,
     places: BTreeMap<Key, String>,
@@ -50,14 +54,6 @@ impl Loss {
     pub(super) fn take(&mut self, seen: &Seen) {
         if seen.is("", "nodes") {
             self.is_due = true;
-        } else if seen.is("coordination.k8s.io", "leases") && seen.key.namespace == LEASES {
-            match text(&seen.object, "/spec/renewTime").parse() {
-                Ok(renewed) if !seen.deleted => {
-                    // Later ones only move the alarm, which finds out when it rings.
-                    self.is_due |= self.renewed.insert(seen.key.name.clone(), renewed).is_none();
-                }
-                _ => drop(self.renewed.remove(&seen.key.name)),
-            }
         } else if seen.is("", "pods") {
             self.pod(seen);
         }
@@ -104,7 +100,12 @@ impl Loss {
         let nodes = state.objects("", "nodes", None);
         for node in &nodes {
             let name = object::name(node);
-            let deadline = self.renewed.get(name).and_then(|renewed| renewed.checked_add(GRACE).ok());
+            if annotation(node, LOST) == Some("true") {
+                self.lost.entry(name.to_owned()).or_insert(now);
+            } else {
+                self.lost.remove(name);
+            }
+            let deadline = self.lost.get(name).and_then(|since| since.checked_add(GRACE).ok());
             let is_silent = deadline.is_some_and(|deadline| deadline <= now);
             if let Some(deadline) = deadline.filter(|_| !is_silent) {
                 later(deadline);
@@ -114,6 +115,7 @@ impl Loss {
         let is_there = |name: &str| nodes.iter().any(|node| object::name(node) == name);
         let missing: Vec<String> = self.pods.keys().filter(|name| !is_there(name)).cloned().collect();
         self.missing.retain(|name, _| missing.contains(name));
+        self.lost.retain(|name, _| is_there(name));
         for name in missing {
             self.troubled.insert(name.clone());
             let since = *self.missing.entry(name.clone()).or_insert(now);
@@ -222,6 +224,10 @@ impl Loss {
             let _ = delete::delete(state, &row, key, &options);
         }
     }
+}
+
+fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object.pointer("/metadata/annotations")?.get(key)?.as_str()
 }
 
 fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {

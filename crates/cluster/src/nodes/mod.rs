@@ -10,9 +10,8 @@
 //!
 //! Where nobody else does it ([`Placement::Ours`]), pods go to nodes that fit their `nodeSelector` and required node
 //! affinity, neighbours of a set to neighbouring nodes, and every pending claim gets a volume of its own, whatever its
-//! storage class; pods do not wait for their claims, nodes send no heartbeats, and a lost one says so itself: run them
-//! where no node lifecycle controller does. With [`Placement::Clusters`] all of that is left to the cluster, for which
-//! the nodes renew their leases.
+//! storage class; pods do not wait for their claims, and a lost node says so itself. With [`Placement::Clusters`] all of
+//! that is left to the cluster. Nodes send no heartbeats: run them where no node lifecycle controller waits for any.
 //!
 //! What their identity must be allowed; pods, claims, events and services in all namespaces or in those that are
 //! configured, volumes and claims only with [`Placement::Ours`]:
@@ -25,7 +24,6 @@
 //! | persistentvolumeclaims, persistentvolumeclaims/status | list, watch, patch |
 //! | events | create |
 //! | services, with a network of the caller's | list, watch |
-//! | leases in `kube-node-lease`, with [`Placement::Clusters`] | create, patch |
 //!
 //! ```text
 //! watch ---> keeper (rows in, steps and calls out; pure: lifecycle, claims) ---> shell (one lane per pod) ---> API
@@ -33,10 +31,9 @@
 //!   +----------------------------------------------------------------------------------------------------------+
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube::Client;
 use tokio::sync::{mpsc, watch as latest};
@@ -52,7 +49,7 @@ use self::node::{Nodes, Shown};
 pub(crate) use self::pod::split_ordinal;
 use self::pods::Pods;
 use self::shell::{MAX_WAITING_EVENTS, Shell};
-use self::watch::{Event, Follower, Key, Row};
+use self::watch::{Event, Follower, Row};
 use crate::clock::Clock;
 
 pub mod behaviour;
@@ -69,16 +66,13 @@ mod status;
 mod watch;
 mod wire;
 
-/// How often a node renews its lease, as kubelets do.
-const RENEWAL: Duration = Duration::from_secs(10);
-
 /// Who places pods, binds claims and finds out about lost nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// The hollow nodes do it all, as there is nobody else.
     #[default]
     Ours,
-    /// The cluster does, as the embedded one's controllers do: nodes only run pods and renew their leases.
+    /// The cluster does, as the embedded one's controllers do: nodes only run pods.
     Clusters,
 }
 
@@ -178,9 +172,9 @@ impl HollowNodes {
 
         let mut tasks = JoinSet::new();
         let (pods, mut shown_nodes) = self.begin(&nodes, clock, &mut tasks);
-        let mut annotated: BTreeMap<Key, Shown> = BTreeMap::new();
-        let mut renewal = tokio::time::interval_at(clock.instant(clock.now()) + RENEWAL, RENEWAL);
-        renewal.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // Whom annotations call lost. A machine does not come back because its object is gone.
+        let mut annotated: BTreeSet<String> = BTreeSet::new();
+        let mut called = nodes.lost.clone();
         loop {
             tokio::select! {
                 biased;
@@ -189,22 +183,33 @@ impl HollowNodes {
                     warn!(?ended, "hollow nodes stop");
                     return;
                 }
-                changed = asked.changed() => if changed.is_err() {
-                    return;
-                },
+                changed = asked.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    let now = asked.borrow_and_update().clone();
+                    if self.config.placement == Placement::Clusters {
+                        for name in called.symmetric_difference(&now) {
+                            self.mark(name, now.contains(name)).await;
+                        }
+                    }
+                    called = now;
+                }
                 event = shown_nodes.recv() => match event {
-                    Some(Event::Seen(node)) => drop(annotated.insert(node.key().clone(), node)),
-                    Some(Event::Gone(key)) => drop(annotated.remove(&key)),
-                    Some(Event::Synced) => {}
+                    Some(Event::Seen(node)) if nodes.has(node.name()) && node.is_lost() => {
+                        annotated.insert(node.name().to_owned());
+                    }
+                    Some(Event::Seen(node)) => {
+                        annotated.remove(node.name());
+                    }
+                    Some(Event::Gone(_) | Event::Synced) => {}
                     None => return,
                 },
-                _ = renewal.tick(), if self.config.placement == Placement::Clusters => {
-                    self.renew(&nodes, clock).await;
-                }
             }
-            let mut now = asked.borrow_and_update().clone();
-            let is_ours = |node: &&Shown| node.is_lost() && nodes.has(node.name());
-            now.extend(annotated.values().filter(is_ours).map(|node| node.name().to_owned()));
+            let now = match self.config.placement {
+                Placement::Ours => called.union(&annotated).cloned().collect(),
+                Placement::Clusters => annotated.clone(),
+            };
             if now == nodes.lost {
                 continue;
             }
@@ -262,35 +267,36 @@ impl HollowNodes {
         (pods, shown_nodes)
     }
 
-    /// Shows nodes as they are now, trying until it works. One that is lost says nothing of itself where the cluster
-    /// finds out.
+    /// Shows nodes as they are now. One that is lost says nothing of itself where the cluster finds out.
     async fn announce(&self, nodes: &Nodes, changed: &[Node], clock: Clock) {
         for node in changed {
-            let mut failures = 0;
-            loop {
-                let now = clock.stamp(clock.now());
-                let calls = match self.config.placement {
-                    Placement::Ours => nodes.announce(node, &now),
-                    Placement::Clusters if nodes.lost.contains(&node.name) => break,
-                    Placement::Clusters => nodes.report(node, &now, &clock.micro()),
-                };
-                let Err(error) = shell::make(&self.client, &calls).await else {
-                    break;
-                };
-                failures += 1;
-                warn!(%error, node = node.name, "a node cannot be announced; trying again");
-                tokio::time::sleep(shell::retry_pause(failures)).await;
-            }
+            let now = clock.stamp(clock.now());
+            let calls = match self.config.placement {
+                Placement::Ours => nodes.announce(node, &now),
+                Placement::Clusters if nodes.lost.contains(&node.name) => continue,
+                Placement::Clusters => nodes.report(node, &now),
+            };
+            self.insist(node, &calls).await;
         }
     }
 
-    /// Renews the leases of all nodes that are not lost.
-    async fn renew(&self, nodes: &Nodes, clock: Clock) {
-        for node in nodes.all.iter().filter(|node| !nodes.lost.contains(&node.name)) {
-            // The next one comes soon enough.
-            if let Err(error) = shell::make(&self.client, &[node::renew(node, &clock.micro())]).await {
-                warn!(%error, node = node.name, "a lease cannot be renewed");
+    /// Lets the cluster know what it would find out.
+    async fn mark(&self, name: &str, is_lost: bool) {
+        if let Ok(node) = self.named(name) {
+            self.insist(node, &[node::mark(node, is_lost)]).await;
+        }
+    }
+
+    /// Writes of a node until it works; a node that is not there need not be written.
+    async fn insist(&self, node: &Node, calls: &[call::Call]) {
+        let mut failures = 0;
+        while let Err(error) = shell::make(&self.client, calls).await {
+            if error.is_gone() {
+                return;
             }
+            failures += 1;
+            warn!(%error, node = node.name, "a node cannot be announced; trying again");
+            tokio::time::sleep(shell::retry_pause(failures)).await;
         }
     }
 

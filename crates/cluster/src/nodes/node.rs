@@ -18,11 +18,6 @@ const NODE_NETWORK: Ipv4Addr = Ipv4Addr::new(10, 127, 0, 0);
 /// How many pods a node says it can hold. Hollow pods cost nothing; the number only has to satisfy a scheduler.
 const PODS_PER_NODE: &str = "100000";
 
-/// Where nodes have their leases.
-const LEASES: &str = "kube-node-lease";
-/// How long a lease lasts, as kubelets have it.
-const LEASE_SECONDS: u32 = 40;
-
 /// One hollow node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
@@ -151,16 +146,10 @@ impl Nodes {
         ]
     }
 
-    /// What a node says of itself where a cluster watches over it: never a word about taints, and a lease. `micro` is
-    /// the present as leases have it.
-    pub(super) fn report(&self, node: &Node, now: &str, micro: &str) -> Vec<Call> {
+    /// What a node says of itself where a cluster watches over it: never a word about taints.
+    pub(super) fn report(&self, node: &Node, now: &str) -> Vec<Call> {
         let path = format!("/api/v1/nodes/{}", node.name);
         let labels: BTreeMap<&str, &str> = node.labels().into();
-        let lease = json!({
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": { "namespace": LEASES, "name": node.name },
-            "spec": { "holderIdentity": node.name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": micro },
-        });
         vec![
             Call::create(
                 "/api/v1/nodes".to_owned(),
@@ -168,8 +157,6 @@ impl Nodes {
             ),
             Call::merge(path.clone(), json!({ "metadata": { "labels": labels } })),
             Call::merge(path + "/status", json!({ "status": self.status(node, false, now) })),
-            Call::create(format!("/apis/coordination.k8s.io/v1/namespaces/{LEASES}/leases"), lease),
-            renew(node, micro),
         ]
     }
 
@@ -209,10 +196,13 @@ impl Nodes {
     }
 }
 
-/// A node's sign of life.
-pub(super) fn renew(node: &Node, micro: &str) -> Call {
-    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{LEASES}/leases/{}", node.name);
-    Call::merge(path, json!({ "spec": { "renewTime": micro } }))
+/// Marks a node as lost, or no longer.
+pub(super) fn mark(node: &Node, is_lost: bool) -> Call {
+    let mark = if is_lost { json!("true") } else { Value::Null };
+    Call::merge(
+        format!("/api/v1/nodes/{}", node.name),
+        json!({ "metadata": { "annotations": { LOST: mark } } }),
+    )
 }
 
 #[cfg(test)]

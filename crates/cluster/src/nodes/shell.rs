@@ -74,6 +74,11 @@ pub(super) enum CallError {
 }
 
 impl CallError {
+    /// Whether there is nothing of that name.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self, CallError::Refused { source: kube::Error::Api(status), .. } if status.reason == "NotFound")
+    }
+
     /// How long the server asks to be left alone.
     fn retry_after(&self) -> Option<Duration> {
         match self {
