@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::health::{Health, Why};
+use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::reason::Reason;
 
@@ -80,10 +81,14 @@ impl<'d> Gatekeeper<'d> {
             return Err(Reason::NotInDomain { set: Arc::clone(set) });
         };
         let others = || self.domain.iter().filter(|guarded| guarded.health.set != *set);
-        if let Some(other) = others().find(|guarded| !guarded.health.all_ready()) {
+        if let Some(other) = others().find(|guarded| !guarded.health.all_ready())
+            && !planted::has(Bug::OtherZonesIgnored)
+        {
             return Err(Reason::other_set_not_ready(&other.health));
         }
-        if let Some(grant) = self.granted.iter().find(|grant| grant.set != *set) {
+        if let Some(grant) = self.granted.iter().find(|grant| grant.set != *set)
+            && !planted::has(Bug::OtherZonesIgnored)
+        {
             return Err(Reason::WaitingForTurn { set: Arc::clone(&grant.set) });
         }
         let why = mine.health.why_down(&pod.name);
@@ -96,7 +101,7 @@ impl<'d> Gatekeeper<'d> {
         let spent = self.granted.iter().filter(|grant| grant.costs_budget).count();
         let down = mine.health.count.saturating_sub(own);
         let used = down.saturating_add(u32::try_from(spent).unwrap_or(u32::MAX));
-        if !free && used >= mine.max_unavailable {
+        if !free && used >= mine.max_unavailable + u32::from(planted::has(Bug::OneTooMany)) {
             return Err(Reason::budget_spent(&mine.health, mine.max_unavailable));
         }
         self.granted.push(Grant { set: Arc::clone(set), costs_budget: !free });

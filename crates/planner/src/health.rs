@@ -8,6 +8,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::ordinal;
+use crate::planted::{self, Bug};
 use crate::pod::{Defect, PodRow};
 use crate::set::SetRow;
 
@@ -149,7 +150,7 @@ impl Health {
 
 fn why_down(pod: &PodRow, min_ready: SignedDuration, now: Timestamp) -> Option<Why> {
     if pod.terminating {
-        return Some(Why::Terminating);
+        return (!planted::has(Bug::TerminatingServes)).then_some(Why::Terminating);
     }
     if !pod.ready() {
         return Some(pod.defect().map_or(Why::NotReady, Why::Broken));

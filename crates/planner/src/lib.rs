@@ -21,6 +21,8 @@ pub mod health;
 pub mod ordinal;
 pub mod phased_rollout;
 pub mod plan;
+#[doc(hidden)]
+pub mod planted;
 pub mod pod;
 pub mod reason;
 pub mod revision;

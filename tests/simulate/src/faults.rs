@@ -35,7 +35,7 @@ pub enum Fault {
     Partition,
     /// A write leaves the operator long after it was decided, when another one may lead.
     LateWrite,
-    /// The operators' clocks are wrong by up to an hour, and differently after each start.
+    /// The operators' clocks are wrong by up to two minutes, and differently after each start.
     SkewedClock,
     /// A quota keeps pods from being created.
     Quota,
@@ -78,7 +78,7 @@ pub const FAULTS: [(Fault, &str, u32, &str); 23] = [
     (Fault::Throttled, "throttled", 9, "429 with Retry-After, and answers that take seconds"),
     (Fault::Partition, "partition", 10, "writes fail while reads pass, or the other way round"),
     (Fault::LateWrite, "late-write", 11, "a write leaves its operator after the lease has gone to another"),
-    (Fault::SkewedClock, "skewed-clock", 12, "the operators' clocks are up to an hour wrong"),
+    (Fault::SkewedClock, "skewed-clock", 12, "the clocks of the operators are up to two minutes wrong"),
     (Fault::Quota, "quota", 14, "a quota refuses new pods"),
     (Fault::SickPods, "sick-pods", 15, "pods crash, never get Ready, flap, do not stop, or have no image"),
     (Fault::Evictions, "evictions", 15, "somebody else deletes or evicts pods"),

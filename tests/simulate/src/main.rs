@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::Parser;
+use sts_plus_planner::planted::BUGS;
 use sts_plus_simulate::run::{Report, Script};
 
 /// Simulates.
@@ -21,6 +22,12 @@ struct Arguments {
     /// Prints what happens.
     #[arg(long)]
     trace: bool,
+    /// Plants a fault in the operator.
+    #[arg(long)]
+    bug: Option<String>,
+    /// Ends with the first bad seed.
+    #[arg(long)]
+    until_bad: bool,
     /// Seeds at a time.
     #[arg(long, default_value_t = 2)]
     at_once: u64,
@@ -28,6 +35,17 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    let bug = arguments.bug.as_ref().map(|wanted| {
+        let known = BUGS.iter().find(|(_, name, _)| name == wanted);
+        known.map(|(bug, ..)| *bug).ok_or_else(|| format!("there is no bug {wanted}"))
+    });
+    let bug = match bug.transpose() {
+        Ok(bug) => bug,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
     let next = AtomicU64::new(arguments.first);
     let end = arguments.first + arguments.seeds;
     let failed: Mutex<BTreeMap<u64, Report>> = Mutex::default();
@@ -41,7 +59,7 @@ fn main() -> ExitCode {
                         return;
                     }
                     let started = Instant::now();
-                    let report = Script { keep: arguments.trace, ..Script::of(seed) }.run();
+                    let report = Script { keep: arguments.trace, bug, ..Script::of(seed) }.run();
                     for line in &report.lines {
                         println!("{line}");
                     }
@@ -54,6 +72,9 @@ fn main() -> ExitCode {
                     );
                     for failure in failures {
                         println!("seed {seed}:   {failure}");
+                    }
+                    if !failures.is_empty() && arguments.until_bad {
+                        next.store(end, Ordering::Relaxed);
                     }
                     if !failures.is_empty() {
                         failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(seed, report);

@@ -62,6 +62,9 @@ impl Monitor {
     pub fn catch_up(&self) {
         let now = self.began.elapsed();
         let mut inner = self.lock();
+        if self.server.version() == inner.seen {
+            return;
+        }
         let Ok(told) = self.server.chronicle(inner.seen) else {
             inner.violations.push("the monitor has lost the thread: the history is too short".to_owned());
             return;
@@ -203,9 +206,15 @@ impl Monitor {
             })
             .map(|(pod, _)| pod.clone())
             .collect();
+        // The StatefulSet controller goes from the last pod down and waits only for those after the one it is at.
+        let rolls_by_itself = set.strategy != "OnDelete" && set.partition.unwrap_or(0) < set.replicas;
+        let counts = |down: &str| {
+            let ordinal = down.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse::<u64>().ok());
+            !rolls_by_itself || ordinal > pod.ordinal()
+        };
         let down: Vec<_> = emptied
             .iter()
-            .filter(|(down, other)| **other == name && **down != pod.name)
+            .filter(|(down, other)| **other == name && **down != pod.name && counts(down))
             .map(|(pod, _)| pod.clone())
             .collect();
         let budget = set.budget.within(now, BEHIND).max().copied().unwrap_or(1).max(1);
@@ -343,9 +352,9 @@ impl Monitor {
     }
 
     /// What there is.
-    pub fn truth(&self) -> Truth {
+    pub fn look_at<T>(&self, look: impl FnOnce(&Truth) -> T) -> T {
         self.catch_up();
-        self.lock().truth.clone()
+        look(&self.lock().truth)
     }
 
     /// How many pods operators have deleted.

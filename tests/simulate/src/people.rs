@@ -97,7 +97,7 @@ impl People {
                 self.user.create("statefulsets", set).await;
             }
         }
-        let pods: Vec<_> = self.net.monitor.truth().pods.into_keys().collect();
+        let pods: Vec<String> = self.net.monitor.look_at(|truth| truth.pods.keys().cloned().collect());
         for pod in pods {
             self.other.patch("pods", &pod, &fault("")).await;
         }
@@ -357,7 +357,7 @@ impl People {
     }
 
     fn some_pod(&self) -> Option<String> {
-        let pods: Vec<_> = self.net.monitor.truth().pods.into_keys().collect();
+        let pods: Vec<String> = self.net.monitor.look_at(|truth| truth.pods.keys().cloned().collect());
         self.dice.pick(&pods).cloned()
     }
 }

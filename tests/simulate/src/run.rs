@@ -15,6 +15,7 @@ use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
 use sts_plus_operator::shell::surroundings::{Chance, Clock, Surroundings};
+use sts_plus_planner::planted::{self, Bug};
 use sts_plus_planner::statefulset::world::Features;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -39,8 +40,8 @@ const KINDS: &str = include_str!("../../../charts/sts-plus/files/crds.yaml");
 const OPERATORS: u64 = 2;
 /// How long a dead operator stays dead.
 const DEAD: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(20));
-/// How wrong a clock may be.
-const SKEW: u64 = 3600;
+/// How wrong a clock may be, in seconds either way.
+const SKEW: u64 = 120;
 /// How long it may take to reach the goal after the last trouble, in virtual time.
 const CONVERGES: Duration = Duration::from_mins(60);
 /// How long nobody may write anything at the goal, in virtual time.
@@ -80,16 +81,19 @@ pub struct Script {
     pub cast: Cast,
     /// Whether the lines of the trace are kept.
     pub keep: bool,
+    /// A fault in the operator itself.
+    pub bug: Option<Bug>,
 }
 
 impl Script {
     /// What a seed says.
     pub fn of(seed: u64) -> Self {
-        Self { seed, plan: Plan::draw(seed), cast: Cast::draw(seed), keep: false }
+        Self { seed, plan: Plan::draw(seed), cast: Cast::draw(seed), keep: false, bug: None }
     }
 
     /// Runs it on a runtime of its own, with a clock that stands still while somebody works.
     pub fn run(self) -> Report {
+        planted::plant(self.bug);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         match runtime {
             Ok(runtime) => runtime.block_on(self.play()),
@@ -106,7 +110,7 @@ impl Script {
     }
 
     async fn play(self) -> Report {
-        let Script { seed, plan, cast, keep } = self;
+        let Script { seed, plan, cast, keep, .. } = self;
         let dawn: Timestamp = DAWN.parse().unwrap_or_default();
         let clock = ClusterClock::at(dawn);
         let settings = ServerSettings { seed, history: HISTORY, ..ServerSettings::new(clock) };
@@ -203,9 +207,9 @@ async fn on_stage(
 async fn follow(net: Net) {
     let mut changed = net.server.changed();
     loop {
-        changed.borrow_and_update();
+        changed.forget();
         net.monitor.catch_up();
-        if changed.changed().await.is_err() {
+        if changed.hear().await.is_err() {
             return;
         }
     }
@@ -256,7 +260,7 @@ async fn settle(net: &Net, cast: &Cast) -> Vec<String> {
         if !net.monitor.violations().is_empty() || net.trace.is_overlong() {
             return Vec::new();
         }
-        let missing = goal::missing(&net.monitor.truth(), cast);
+        let missing = net.monitor.look_at(|truth| goal::missing(truth, cast));
         let (changed, what) = net.monitor.last_change();
         if missing.is_empty() && changed + SILENCE <= net.now() {
             return Vec::new();

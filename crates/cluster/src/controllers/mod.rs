@@ -75,7 +75,7 @@ pub async fn run(server: Server) {
         (state.store.subscribe_all(), state.clock)
     };
     loop {
-        changed.borrow_and_update();
+        changed.forget();
         while controllers.round(&mut server.lock()) {
             // Others may write between two rounds.
             tokio::task::yield_now().await;
@@ -83,7 +83,7 @@ pub async fn run(server: Server) {
         let wake = controllers.loss.wake();
         tokio::select! {
             biased;
-            result = changed.changed() => if result.is_err() {
+            heard = changed.hear() => if heard.is_err() {
                 return;
             },
             () = tokio::time::sleep_until(clock.instant(wake.unwrap_or_default())), if wake.is_some() => {}

@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-use tokio::sync::watch;
-
+use super::bell::Ear;
 use super::service::Server;
 use super::store::Compacted;
+use serde_json::Value;
 
 /// One change of one object.
 #[derive(Clone, Debug)]
@@ -37,7 +36,7 @@ impl Server {
     }
 
     /// Tells when anything changes.
-    pub fn changed(&self) -> watch::Receiver<u64> {
+    pub fn changed(&self) -> Ear {
         self.lock().store.subscribe_all()
     }
 

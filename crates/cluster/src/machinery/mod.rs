@@ -15,6 +15,7 @@ pub mod answer;
 pub mod apply;
 #[cfg(test)]
 mod arbitrary;
+pub mod bell;
 pub mod chronicle;
 pub(crate) mod decode;
 pub(crate) mod delete;

@@ -8,10 +8,9 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use serde_json::Value;
-use tokio::sync::watch;
-
+use super::bell::{Bell, Ear};
 use super::object;
+use serde_json::Value;
 
 /// Changes of one kind that are kept. Far more than a watcher falls behind by; a pod's change is some 10 kB.
 pub const HISTORY_CHANGES: usize = 4096;
@@ -79,18 +78,13 @@ struct Records {
     past: VecDeque<Change>,
     /// Changes up to this version may be missing from `past`.
     compacted: u64,
-    /// The version of the latest change, for those who wait for the next.
-    latest: watch::Sender<u64>,
+    /// Rings with each change.
+    bell: Bell,
 }
 
 impl Default for Records {
     fn default() -> Self {
-        Records {
-            objects: BTreeMap::new(),
-            past: VecDeque::new(),
-            compacted: 0,
-            latest: watch::Sender::new(0),
-        }
+        Records { objects: BTreeMap::new(), past: VecDeque::new(), compacted: 0, bell: Bell::default() }
     }
 }
 
@@ -100,14 +94,14 @@ pub struct Store {
     version: u64,
     kinds: BTreeMap<KindId, Records>,
     history: usize,
-    /// The version of the latest change of any kind.
-    latest: watch::Sender<u64>,
+    /// Rings with each change of any kind.
+    bell: Bell,
 }
 
 impl Store {
     /// An empty store that keeps this many changes of each kind.
     pub fn new(history: usize) -> Self {
-        Store { version: 1, kinds: BTreeMap::new(), history, latest: watch::Sender::new(1) }
+        Store { version: 1, kinds: BTreeMap::new(), history, bell: Bell::default() }
     }
 
     /// The version of the latest change.
@@ -174,13 +168,13 @@ impl Store {
     }
 
     /// Tells when a kind changes.
-    pub fn subscribe(&mut self, kind: KindId) -> watch::Receiver<u64> {
-        self.kinds.entry(kind).or_default().latest.subscribe()
+    pub fn subscribe(&mut self, kind: KindId) -> Ear {
+        self.kinds.entry(kind).or_default().bell.ear()
     }
 
     /// Tells when anything changes.
-    pub fn subscribe_all(&self) -> watch::Receiver<u64> {
-        self.latest.subscribe()
+    pub fn subscribe_all(&self) -> Ear {
+        self.bell.ear()
     }
 
     /// Puts an object in its place, with a new version.
@@ -221,7 +215,7 @@ impl Store {
         for records in self.kinds.values_mut() {
             records.past.clear();
             records.compacted = self.version;
-            records.latest.send_modify(|_| {});
+            records.bell.ring();
         }
     }
 
@@ -231,7 +225,6 @@ impl Store {
     }
 
     fn record(&mut self, change: Change) {
-        let version = change.version;
         let records = self.kinds.entry(change.key.kind).or_default();
         records.past.push_back(change);
         while records.past.len() > self.history {
@@ -239,8 +232,8 @@ impl Store {
                 records.compacted = oldest.version;
             }
         }
-        records.latest.send_replace(version);
-        self.latest.send_replace(version);
+        records.bell.ring();
+        self.bell.ring();
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Watch {
     /// Whether the end of what was there is yet to be told.
     owes_end: bool,
     ready: VecDeque<Vec<u8>>,
-    changed: tokio::sync::watch::Receiver<u64>,
+    changed: super::bell::Ear,
     bookmark: Option<Instant>,
     deadline: Instant,
     ended: bool,
@@ -120,14 +120,14 @@ impl Watch {
             if std::mem::take(&mut self.owes_end) {
                 return Some(self.view.bookmark(self.position, true));
             }
-            self.changed.borrow_and_update();
+            self.changed.forget();
             if self.read() {
                 continue;
             }
             let bookmark = self.bookmark;
             tokio::select! {
                 biased;
-                changed = self.changed.changed() => self.ended = changed.is_err(),
+                changed = self.changed.hear() => self.ended = changed.is_err(),
                 () = tokio::time::sleep_until(bookmark.unwrap_or(self.deadline)), if bookmark.is_some() => {
                     self.bookmark = Some(self.next_bookmark(Instant::now()));
                     let told = self.told();

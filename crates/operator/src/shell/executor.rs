@@ -17,6 +17,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use sts_plus_planner::plan::{Action, Batch, Object, Verb};
+use sts_plus_planner::planted::{self, Bug};
 use sts_plus_planner::set::SetRow;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::time::Instant;
@@ -62,6 +63,9 @@ impl Gate {
 
     /// The term in which writes are allowed right now.
     pub fn open(&self) -> Option<Epoch> {
+        if planted::has(Bug::InconsistentView) {
+            return self.leadership.current();
+        }
         let consistent = *self.consistent.borrow();
         consistent.filter(|epoch| self.leadership.permits(*epoch))
     }
@@ -169,6 +173,12 @@ impl Executor {
             }
             Verb::Delete => {
                 let mut required = json!({ "uid": precondition.uid });
+                if planted::has(Bug::NoPreconditions) {
+                    return self
+                        .api
+                        .delete(place, &json!({ "apiVersion": "v1", "kind": "DeleteOptions" }))
+                        .await;
+                }
                 if let (Some(version), Some(fields)) =
                     (&precondition.resource_version, required.as_object_mut())
                 {
@@ -255,6 +265,7 @@ impl Lane<'_> {
         let now = Instant::now();
         self.expectations.look(view, now);
         match self.expectations.awaited_until() {
+            Some(_) if planted::has(Bug::OwnWritesNotAwaited) => Ok(()),
             Some(until) => Err(Halt::NotSeenYet { until: until.min(now + LOOK_AGAIN) }),
             None => Ok(()),
         }
@@ -353,7 +364,9 @@ impl Lane<'_> {
                 // Any version would have done: the set's controller kept writing to it, and will be done soon.
                 None => Err(Halt::NotSeenYet { until: now + AFTER_CONFLICT }),
             },
-            Err(error @ ApiError::Unanswered(_)) if action.disrupts() => {
+            Err(error @ ApiError::Unanswered(_))
+                if action.disrupts() && !planted::has(Bug::LostAnswersForgotten) =>
+            {
                 self.expectations.lost_answer(Unknown { object: object(), uid: Some(uid()) });
                 Err(Halt::Failed(error.clone()))
             }

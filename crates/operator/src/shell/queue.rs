@@ -6,6 +6,7 @@ use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sts_plus_planner::planted::{self, Bug};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -223,6 +224,8 @@ impl<K: Clone + Eq + Hash + Debug> State<K> {
         };
         let wake_at = match outcome {
             Outcome::Settled => None,
+            Outcome::WakeAt(_) if planted::has(Bug::TimersForgotten) => None,
+            Outcome::Failed if planted::has(Bug::FailuresForgotten) => None,
             Outcome::WakeAt(at) => Some(at),
             Outcome::Failed => Some(now + backoff::delay(entry.failures, &self.chance)),
             Outcome::ComeBack(after) => Some(now + after),

@@ -14,6 +14,7 @@ use super::placeholders::Subject;
 use super::policy::{Check, Policy};
 use super::wait::{Wait, in_a_row};
 use crate::health::{Health, Member};
+use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 
 /// How long to leave a server alone that has refused a query: only a change of the query helps, and that is seen at
@@ -254,7 +255,8 @@ fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
         return Look { standing: Standing::Failed { reason, why }, questions: Vec::new(), wake_at: None };
     }
     let passed =
-        policy.checks.iter().zip(&gate.checks).all(|(c, s)| s.consecutive_successful_checks >= c.successes);
+        policy.checks.iter().zip(&gate.checks).all(|(c, s)| s.consecutive_successful_checks >= c.successes)
+            || planted::has(Bug::GateSkipped);
     let approved = gate.approved || !needs_approval(policy, gate);
     if passed && approved {
         // If the step cannot be taken now, the row gets old and has to be made anew.
@@ -335,12 +337,16 @@ fn count(status: &mut CheckStatus, check: &Check, ground: &Ground<'_>, partition
         status.consecutive_errors = if judged.error.is_some() { errors } else { 0 };
         match judged.verdict {
             Verdict::Pass => {
-                status.consecutive_successful_checks = status.consecutive_successful_checks.saturating_add(1);
+                let counts = if planted::has(Bug::PassCountsTwice) { 2 } else { 1 };
+                status.consecutive_successful_checks =
+                    status.consecutive_successful_checks.saturating_add(counts);
                 status.consecutive_failed_checks = 0;
                 status.last_success_time = Some(outcome.asked_at);
             }
             Verdict::Fail => {
-                status.consecutive_successful_checks = 0;
+                if !planted::has(Bug::RowSurvivesFailure) {
+                    status.consecutive_successful_checks = 0;
+                }
                 status.consecutive_failed_checks = status.consecutive_failed_checks.saturating_add(1);
                 status.total_failed_checks = status.total_failed_checks.saturating_add(1);
             }

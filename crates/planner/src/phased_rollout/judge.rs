@@ -4,6 +4,7 @@ use sts_plus_api::phased_rollout::{Compare, ErrorPolicy, NoDataPolicy, Operator,
 
 use super::answer::{Answer, Data, QueryError};
 use super::policy::{Check, Rule};
+use crate::planted::{self, Bug};
 
 /// Values that a verdict names before it counts the rest.
 const NAMED_VALUES: usize = 3;
@@ -80,6 +81,7 @@ fn failed(check: &Check, what: &str, error: &QueryError) -> Judgement {
 /// What an error counts as by the check's policy.
 fn counted(check: &Check, verdict: Verdict) -> Verdict {
     match check.on_error {
+        _ if planted::has(Bug::ErrorPasses) => Verdict::Pass,
         ErrorPolicy::Wait => verdict,
         ErrorPolicy::Fail => Verdict::Fail,
     }

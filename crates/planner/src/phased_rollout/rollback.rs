@@ -15,13 +15,15 @@ use crate::disruption::Gatekeeper;
 use crate::health::Why;
 use crate::ordinal;
 use crate::plan::Action;
+use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::reason::Severity;
 
 impl Draft<'_> {
     /// Whether the revision has failed and its pods shall go back.
     pub(super) fn is_to_roll_back(&self) -> bool {
-        self.status.failure.as_ref().is_some_and(|failure| failure.action == OnFailure::Rollback)
+        let back = self.status.failure.as_ref().is_some_and(|failure| failure.action == OnFailure::Rollback);
+        back && !planted::has(Bug::RollbackForgotten)
     }
 
     /// Brings the pods of a failed revision back, and then waits for another template.

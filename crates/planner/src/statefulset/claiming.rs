@@ -8,6 +8,7 @@ use sts_plus_api::keys;
 use super::world::{OwnerRef, Standing, World};
 use super::{Ask, Blocked, Purpose, Step, Task};
 use crate::plan::{Action, Kind, Object, Precondition, Verb};
+use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::set::SetRow;
 
@@ -27,6 +28,7 @@ pub(super) fn claim(world: &World) -> Result<Claiming, Blocked> {
         return Ok(Claiming::Settled);
     }
     let adopted_pods = world.orphans.iter().filter(|pod| !pod.terminating && is_member(&world.set, pod));
+    let adopted_pods = adopted_pods.filter(|_| !planted::has(Bug::OrphansLeft));
     let mut tasks: Vec<_> = adoptable(world).chain(adopted_pods.map(|pod| adopt_pod(world, pod))).collect();
     if !tasks.is_empty() {
         match world.memory.standing {

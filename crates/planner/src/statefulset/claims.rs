@@ -9,6 +9,7 @@ use super::claiming::{controller, reference};
 use super::world::{ClaimRow, ClaimTemplate, Keep, OwnerRef, Retention, World};
 use super::{Alignment, Need, Note, Purpose, Task, identity};
 use crate::plan::{Action, Kind, Object, Precondition, Verb};
+use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::reason::Severity;
 
@@ -139,7 +140,8 @@ impl Policy<'_> {
     /// Whether the set, and whether the pod, shall own the claim.
     fn wanted(&self) -> (bool, bool) {
         let Retention { when_scaled, when_deleted } = self.retention;
-        let goes_with_pod = when_scaled == Keep::Delete && !self.in_range;
+        let scaled = when_scaled == Keep::Delete || planted::has(Bug::ClaimsAlwaysGo);
+        let goes_with_pod = scaled && !self.in_range;
         (when_deleted == Keep::Delete && !goes_with_pod, goes_with_pod)
     }
 

@@ -9,6 +9,7 @@ use super::history::{History, Revision};
 use super::slots::{Slots, is_terminal};
 use super::world::{Management, World};
 use super::{Alignment, Blocked, Need, Note, Step, Task, identity};
+use crate::planted::{self, Bug};
 use crate::pod::{Phase, PodRow};
 use crate::reason::Severity;
 use crate::set::Strategy;
@@ -92,7 +93,10 @@ impl<'w> Draft<'w> {
         let first_unavailable =
             self.slots.condemned.iter().rev().find(|(_, pod)| judge.is_unavailable(pod)).map(|(at, _)| *at);
         let Some((ordinal, pod)) = self.slots.condemned.first().copied() else { return Ok(Flow::GoOn) };
-        if !pod.terminating && (judge.is_healthy(pod) || first_unavailable == Some(ordinal)) {
+        if !pod.terminating
+            && (judge.is_healthy(pod) || first_unavailable == Some(ordinal))
+            && !planted::has(Bug::SurplusStays)
+        {
             self.step(vec![identity::delete(pod)]);
         }
         Ok(Flow::Stop)
@@ -115,7 +119,8 @@ impl<'w> Draft<'w> {
         self.slow_start(items);
         let owners = self.align_condemned().into_iter().map(|task| Item::now(vec![task])).collect();
         self.slow_start(owners);
-        let condemned = self.slots.condemned.iter().filter(|(_, pod)| !pod.terminating);
+        let stays = planted::has(Bug::SurplusStays);
+        let condemned = self.slots.condemned.iter().filter(|(_, pod)| !pod.terminating && !stays);
         let condemned = condemned.map(|(_, pod)| Item::now(vec![identity::delete(pod)])).collect();
         self.slow_start(condemned);
         Ok(Flow::GoOn)

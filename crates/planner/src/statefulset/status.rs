@@ -10,6 +10,7 @@ use super::scale::Draft;
 use super::slots::is_ready;
 use super::world::{Counts, World};
 use crate::plan::{Action, Kind, Object, Precondition, Verb};
+use crate::planted::{self, Bug};
 use crate::set::Strategy;
 
 /// While a set is in motion its counts are written this often at most: each pod that is replaced changes them five times,
@@ -46,7 +47,10 @@ impl Status {
             collisions: history.collisions,
         };
         let rolls = matches!(world.set.strategy, Strategy::RollingUpdate { .. });
-        if rolls && [counts.updated, counts.ready, counts.replicas] == [world.set.replicas; 3] {
+        if rolls
+            && [counts.updated, counts.ready, counts.replicas] == [world.set.replicas; 3]
+            && !planted::has(Bug::RevisionNotPromoted)
+        {
             status.counts.current = counts.updated;
             status.current_revision = status.update_revision.clone();
         }

@@ -7,6 +7,7 @@ use super::scale::Draft;
 use super::world::Management;
 use super::{Gauges, Task, identity};
 use crate::amount::{Amount, DEFAULT_MAX_UNAVAILABLE};
+use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::set::Strategy;
 
@@ -45,11 +46,13 @@ impl Draft<'_> {
     /// The lowest ordinal that is rolled.
     fn lowest(&self) -> u32 {
         let partition = self.world.design.rolling.map_or(0, |rolling| rolling.partition);
+        let partition = if planted::has(Bug::PartitionIgnored) { 0 } else { partition };
         self.slots.range.start.saturating_add(partition)
     }
 
     fn is_outdated(&self, pod: &PodRow) -> bool {
-        pod.revision.as_deref() != Some(&*self.history.update.name) && !pod.terminating
+        let outdated = pod.revision.as_deref() != Some(&*self.history.update.name);
+        (outdated || planted::has(Bug::UpdatedRollAgain)) && !pod.terminating
     }
 
     /// An orderly set comes here only when all its pods are healthy.

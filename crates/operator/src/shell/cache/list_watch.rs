@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sts_plus_api::keys;
+use sts_plus_planner::planted::{self, Bug};
 use tokio::sync::watch;
 
 use super::store::{Applied, Name};
@@ -78,7 +79,7 @@ impl Source {
 
     /// Follows for ever; every failure is told and tried again.
     pub(super) async fn follow(mut self) {
-        let mut wanted = self.cache.wanted.subscribe();
+        let mut wanted = self.cache.wanted(self.number);
         loop {
             wanted.borrow_and_update();
             let followed = tokio::select! {
@@ -88,6 +89,9 @@ impl Source {
             };
             match followed {
                 Ok(()) => self.failures = 0,
+                Err(ApiError::Gone(_)) if planted::has(Bug::GoneWithoutList) => {
+                    self.version = Some(String::new())
+                }
                 Err(ApiError::Gone(_)) if self.version.is_some() => self.version = None,
                 Err(ApiError::NotFound(_)) if self.resource.is_custom() => self.undefined(&mut wanted).await,
                 // The feature for streamed lists is off, or the server is too old to know it.
@@ -102,7 +106,7 @@ impl Source {
 
     /// Lists if need be, then watches until the server ends it.
     async fn step(&mut self) -> Result<(), ApiError> {
-        let round = *self.cache.wanted.borrow();
+        let round = *self.cache.wanted(self.number).borrow();
         // Compared rather than told: a round may be asked for at any time, also during the wait after a failure.
         if self.completed < round {
             self.version = None;
@@ -128,7 +132,7 @@ impl Source {
         let query = [
             ("sendInitialEvents", "true"),
             ("resourceVersionMatch", "NotOlderThan"),
-            ("resourceVersion", ""),
+            ("resourceVersion", if planted::has(Bug::StaleFirstLists) { "0" } else { "" }),
             ("allowWatchBookmarks", "true"),
             ("timeoutSeconds", WATCH_SECONDS),
         ];
@@ -193,7 +197,8 @@ impl Source {
 
     async fn drain(&mut self, mut lines: Lines) -> Result<(), ApiError> {
         let mut silent = true;
-        while let Some(line) = lines.next(IDLE_LIMIT).await? {
+        let patience = if planted::has(Bug::DeadWatchTrusted) { Duration::MAX } else { IDLE_LIMIT };
+        while let Some(line) = lines.next(patience).await? {
             if let Taken::Bookmark { version, .. } = self.take(&line)? {
                 self.cache.store.reach(self.resource, self.namespace.as_deref(), &version);
                 self.version = Some(version);
@@ -283,7 +288,7 @@ impl Source {
 
     /// The server does not know the kind: there are no objects of it, and whoever does not use it is not kept waiting.
     async fn undefined(&mut self, wanted: &mut watch::Receiver<u64>) {
-        let round = *self.cache.wanted.borrow();
+        let round = *self.cache.wanted(self.number).borrow();
         if self.failures == 0 {
             tracing::warn!(
                 resource = %self.resource,

@@ -38,7 +38,8 @@ pub enum Scope {
 #[derive(Clone, Debug)]
 pub struct Cache {
     store: Arc<Store>,
-    wanted: watch::Sender<u64>,
+    /// For each source, the round of lists that is wanted of it. One channel would wake them in random order.
+    wanted: Vec<watch::Sender<u64>>,
     progress: watch::Sender<Progress>,
 }
 
@@ -63,12 +64,10 @@ impl Cache {
         listener: &Listener,
         tasks: &mut JoinSet<()>,
     ) -> Self {
-        let (wanted, _) = watch::channel(1);
         let (progress, _) = watch::channel(Progress::default());
         // Revisions are of use to nobody but whoever controls sets.
         let controls = resources.contains(&Resource::Revisions);
         let store = if controls { Store::controlling() } else { Store::default() };
-        let cache = Self { store: Arc::new(store), wanted, progress };
         let namespaces: Vec<Option<String>> = match scope {
             Scope::Cluster => vec![None],
             Scope::Namespaces(names) => names.iter().cloned().map(Some).collect(),
@@ -76,6 +75,8 @@ impl Cache {
         let places =
             resources.iter().flat_map(|resource| namespaces.iter().map(move |name| (*resource, name)));
         let places: Vec<_> = places.collect();
+        let wanted = places.iter().map(|_| watch::Sender::new(1)).collect();
+        let cache = Self { store: Arc::new(store), wanted, progress };
         cache.progress.send_modify(|progress| {
             progress.completed = (0..places.len()).map(|source| (source, 0)).collect();
         });
@@ -100,8 +101,12 @@ impl Cache {
 
     /// Asks for a fresh consistent list of everything and names the round.
     pub fn resync(&self) -> Round {
-        self.wanted.send_modify(|round| *round += 1);
-        Round(*self.wanted.borrow())
+        let mut named = Self::first_round();
+        for source in &self.wanted {
+            source.send_modify(|round| *round += 1);
+            named = Round(*source.borrow());
+        }
+        named
     }
 
     /// The first round, which starts by itself.
@@ -120,6 +125,15 @@ impl Cache {
         let done = |progress: &Progress| progress.completed.values().all(|completed| *completed >= round.0);
         // The sender lives in `self`, so the wait cannot fail.
         progress.wait_for(done).await.map(|_| ()).unwrap_or_default();
+    }
+
+    /// The round of lists that is wanted of a source.
+    fn wanted(&self, source: usize) -> watch::Receiver<u64> {
+        match self.wanted.get(source) {
+            Some(wanted) => wanted.subscribe(),
+            // Nobody will ever want anything of a source that there is not.
+            None => watch::channel(1).1,
+        }
     }
 
     /// What keeps a source from going on, if anything does.

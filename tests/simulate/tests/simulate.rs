@@ -1,0 +1,89 @@
+//! Three hundred seeds, those that ever failed, and the planted faults that have to be seen.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use sts_plus_planner::planted::{BUGS, Bug};
+use sts_plus_simulate::faults::FAULTS;
+use sts_plus_simulate::run::{Report, Script};
+
+/// How many seeds there are in a run of the tests.
+const SEEDS: u64 = 300;
+/// How many of them are one trial.
+const TOGETHER: u64 = 10;
+/// Seeds that once failed, and what it was; they are run whatever the number of seeds.
+const ONCE_BAD: [(u64, &str); 1] = [(41, "a clock that lags lets pods seem unready for as long")];
+/// The seed by which each planted fault was last seen: looked at first.
+const SEEN_BY: [(Bug, u64); 24] = include!("seen_by.in");
+
+fn main() -> ExitCode {
+    let mut trials = vec![
+        Trial::test("a_seed_gives_the_same_trace_each_time", same_trace),
+        Trial::test("all_faults_strike_within_the_seeds", all_faults),
+    ];
+    for first in (1..=SEEDS).step_by(usize::try_from(TOGETHER).unwrap()) {
+        let last = first + TOGETHER - 1;
+        trials.push(Trial::test(format!("seeds_{first}_to_{last}"), move || good(first..=last)));
+    }
+    for (seed, what) in ONCE_BAD {
+        trials.push(Trial::test(format!("seed_{seed}_once_bad: {what}"), move || good(seed..=seed)));
+    }
+    for (bug, name, _) in BUGS {
+        trials.push(Trial::test(format!("seen: {name}"), move || seen(bug, name)));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn good(seeds: impl Iterator<Item = u64>) -> Result<(), Failed> {
+    let bad: Vec<_> =
+        seeds.map(|seed| Script::of(seed).run()).filter(|report| !report.failures.is_empty()).collect();
+    if bad.is_empty() { Ok(()) } else { Err(words(&bad).into()) }
+}
+
+fn words(bad: &[Report]) -> String {
+    let mut words = String::new();
+    for Report { seed, faults, failures, .. } in bad {
+        // Writing to a string cannot fail.
+        let _ = writeln!(words, "seed {seed}, with {faults}:\n  {}", failures.join("\n  "));
+        let _ = writeln!(words, "replay: cargo run -p sts-plus-simulate -- --first {seed} --trace");
+    }
+    words
+}
+
+fn same_trace() -> Result<(), Failed> {
+    for seed in [7, 8, 9] {
+        let (once, again) = (Script::of(seed).run(), Script::of(seed).run());
+        if once.hash != again.hash {
+            return Err(format!("seed {seed} gave {:x} and then {:x}", once.hash, again.hash).into());
+        }
+    }
+    Ok(())
+}
+
+fn all_faults() -> Result<(), Failed> {
+    let mut missing: BTreeSet<_> = FAULTS.iter().map(|row| row.0).collect();
+    for seed in 1..=SEEDS {
+        let plan = Script::of(seed).plan;
+        missing.retain(|fault| !plan.has(*fault));
+    }
+    if missing.is_empty() { Ok(()) } else { Err(format!("never: {missing:?}").into()) }
+}
+
+/// A planted fault makes one of the seeds fail.
+fn seen(bug: Bug, name: &str) -> Result<(), Failed> {
+    let hint = SEEN_BY.iter().find(|(known, _)| *known == bug).map(|(_, seed)| *seed);
+    for seed in hint.into_iter().chain(1..=SEEDS) {
+        let report = Script { bug: Some(bug), ..Script::of(seed) }.run();
+        if let Some(failure) = report.failures.first() {
+            if hint != Some(seed) {
+                println!("{name} is now seen by seed {seed}: {failure}");
+            }
+            return Ok(());
+        }
+    }
+    Err(format!("{name} was planted and no seed of {SEEDS} has seen it").into())
+}
