@@ -1,20 +1,15 @@
-//! HTTP on loopback: a server in the test process, and a request to one.
+//! HTTP on loopback: a server in the test process, on any network it has, and a request to one.
 
-use std::{
-    future::Future,
-    io,
-    net::{Ipv4Addr, SocketAddr},
-};
+use std::{future::Future, io, net::SocketAddr};
 
 use bytes::Bytes;
 use http::{Request, Response, header::HOST};
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, client, server, service::service_fn};
 use hyper_util::rt::TokioIo;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    task::JoinSet,
-};
+use tokio::{net::TcpStream, task::JoinSet};
+
+use crate::network::{Network, Stream};
 
 /// A server whose tasks, the ones that serve open connections included, end when it is dropped.
 pub(crate) struct Server {
@@ -35,30 +30,24 @@ pub enum SendError {
 
 impl Server {
     /// Hands every connection to `serve`.
-    pub(crate) async fn accept<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> io::Result<Self>
+    pub(crate) async fn accept<F>(
+        network: &Network,
+        serve: impl Fn(Box<dyn Stream>) -> F + Send + 'static,
+    ) -> io::Result<Self>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = listener.local_addr()?;
-        let mut task = JoinSet::new();
-        task.spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(serve(stream));
-                while connections.try_join_next().is_some() {}
-            }
-        });
+        let (address, task) = network.serve(serve).await?;
         Ok(Self { address, _task: task })
     }
 
     /// Answers every request with what `handler` says.
-    pub(crate) async fn http<H, F>(handler: H) -> io::Result<Self>
+    pub(crate) async fn http<H, F>(network: &Network, handler: H) -> io::Result<Self>
     where
         H: Fn(Request<Bytes>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<Bytes>> + Send,
     {
-        Self::accept(move |stream| {
+        Self::accept(network, move |stream| {
             let handler = handler.clone();
             async move {
                 let service = service_fn(|request: Request<Incoming>| async {

@@ -25,6 +25,7 @@ use http::{
 use crate::{
     credential::Credential,
     loopback::{Server, send},
+    network::Network,
 };
 
 /// A request that has reached the proxy.
@@ -97,10 +98,19 @@ struct State {
 impl AuthProxy {
     /// Starts in front of `upstream`; without a credential everybody may pass.
     pub async fn start(upstream: SocketAddr, credential: Option<Credential>) -> io::Result<Self> {
+        Self::start_on(&Network::Loopback, upstream, credential).await
+    }
+
+    /// The same on another network; what it forwards goes over loopback all the same.
+    pub async fn start_on(
+        network: &Network,
+        upstream: SocketAddr,
+        credential: Option<Credential>,
+    ) -> io::Result<Self> {
         let state = State { credential, plan: Box::new(|_| Conduct::Forward), calls: Vec::new() };
         let shared = Arc::new(Shared { upstream, state: Mutex::new(state) });
         let answering = shared.clone();
-        let server = Server::http(move |request| {
+        let server = Server::http(network, move |request| {
             let shared = answering.clone();
             async move { shared.answer(request).await }
         })
@@ -221,9 +231,14 @@ pub struct BlackHole {
 impl BlackHole {
     /// Starts to swallow.
     pub async fn start() -> io::Result<Self> {
+        Self::start_on(&Network::Loopback).await
+    }
+
+    /// The same on another network.
+    pub async fn start_on(network: &Network) -> io::Result<Self> {
         let accepted = Arc::new(AtomicUsize::new(0));
         let counting = accepted.clone();
-        let server = Server::accept(move |stream| {
+        let server = Server::accept(network, move |stream| {
             counting.fetch_add(1, Ordering::SeqCst);
             async move {
                 let _open = stream;

@@ -21,6 +21,7 @@ const KINDS: [(&str, &[&str]); 13] = [
             "PersistentVolume",
             "PersistentVolumeClaim",
             "Pod",
+            "ResourceQuota",
             "Secret",
             "Service",
             "ServiceAccount",

@@ -14,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header::CONTENT_TYPE};
 
-use crate::loopback::Server;
+use crate::{loopback::Server, network::Network};
 
 /// The format of what is scraped.
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4";
@@ -39,7 +39,7 @@ impl Target {
     pub async fn start() -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let answering = shared.clone();
-        let server = Server::http(move |request| {
+        let server = Server::http(&Network::Loopback, move |request| {
             let answer = answering.answer(&request);
             async { answer }
         })

@@ -1,15 +1,22 @@
 //! What a scenario may know of the cluster it runs on.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Client;
+use sts_plus_harness::Network;
+use sts_plus_operator::outbound::{Dial, Tcp};
+use sts_plus_operator::shell::surroundings::Surroundings;
 
 /// A Kubernetes cluster with hollow nodes at work in every namespace, whatever it is made of.
 pub trait Cluster: Send + Sync {
     /// A client for the user of the story, who may do everything.
     fn user(&self) -> Client;
+
+    /// What there is besides the API server.
+    fn outside(&self) -> Outside;
 
     /// Makes a namespace in which pods can be created.
     fn make_namespace<'a>(&'a self, name: &'a str) -> Answer<'a, ()>;
@@ -57,6 +64,29 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, ClusterError>>;
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct ClusterError(pub Box<dyn std::error::Error + Send + Sync>);
+
+/// What there is around an operator besides the API server.
+#[derive(Clone, Debug)]
+pub struct Outside {
+    /// Where servers listen that operators are to ask.
+    pub network: Network,
+    /// How operators reach them.
+    pub dial: Arc<dyn Dial>,
+    /// The cluster's time of day, and what operators draw from.
+    pub surroundings: Surroundings,
+}
+
+impl Outside {
+    /// What the machine has.
+    pub fn machine() -> Self {
+        Self { network: Network::Loopback, dial: Arc::new(Tcp), surroundings: Surroundings::default() }
+    }
+
+    /// The time of day.
+    pub fn now(&self) -> jiff::Timestamp {
+        self.surroundings.clock.now()
+    }
+}
 
 /// Somebody who calls the API server.
 #[derive(Clone)]

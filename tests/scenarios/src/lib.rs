@@ -27,12 +27,14 @@
 
 pub mod binary;
 pub mod cluster;
+pub mod embedded;
 pub mod fixture;
 pub mod gated;
 pub mod native;
 pub mod observer;
 pub mod operator;
 pub mod real;
+pub mod repertoire;
 pub mod rules;
 pub mod scenarios;
 pub mod scene;

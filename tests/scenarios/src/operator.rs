@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use kube::Client;
 use sts_plus_operator::operator::{Controllers, Settings, run};
-use sts_plus_operator::outbound::{Reach, Tcp};
+use sts_plus_operator::outbound::Reach;
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
-use sts_plus_operator::shell::surroundings::Surroundings;
 use sts_plus_planner::statefulset::world::Features;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+
+use crate::cluster::Outside;
 
 /// A running operator. Dropping it is a crash: all of its tasks end where they are.
 #[derive(Debug)]
@@ -23,29 +24,47 @@ pub struct Operator {
 
 impl Operator {
     /// Starts one without leader election.
-    pub fn start(client: Client, scope: Scope, instance: &str) -> Self {
-        Self::start_with(client, scope, instance, None)
+    pub fn start(outside: &Outside, client: Client, scope: Scope, instance: &str) -> Self {
+        Self::start_with(outside, client, scope, instance, None)
     }
 
     /// Starts one that does nothing but control StatefulSets.
-    pub fn start_native(client: Client, scope: Scope, instance: &str, features: Features) -> Self {
+    pub fn start_native(
+        outside: &Outside,
+        client: Client,
+        scope: Scope,
+        instance: &str,
+        features: Features,
+    ) -> Self {
         let controllers = Controllers { rollout_group: false, phased_rollout: false, statefulset: true };
-        Self::launch(client, Settings { controllers, features, ..settings(scope, instance) })
+        Self::launch(client, Settings { controllers, features, ..settings(outside, scope, instance) })
     }
 
     /// Starts one that controls StatefulSets and rolls their groups, on a cluster that has nobody else for either.
-    pub fn start_with_native(client: Client, scope: Scope, instance: &str) -> Self {
+    pub fn start_with_native(outside: &Outside, client: Client, scope: Scope, instance: &str) -> Self {
         let controllers = Controllers { rollout_group: true, phased_rollout: false, statefulset: true };
-        Self::launch(client, Settings { controllers, ..settings(scope, instance) })
+        Self::launch(client, Settings { controllers, ..settings(outside, scope, instance) })
     }
 
     /// Starts one that writes only while it holds the lease of a namespace.
-    pub fn start_elected(client: Client, scope: Scope, instance: &str, namespace: &str) -> Self {
-        Self::start_with(client, scope, instance, Some(lease::Config::new(namespace, instance)))
+    pub fn start_elected(
+        outside: &Outside,
+        client: Client,
+        scope: Scope,
+        instance: &str,
+        namespace: &str,
+    ) -> Self {
+        Self::start_with(outside, client, scope, instance, Some(lease::Config::new(namespace, instance)))
     }
 
-    fn start_with(client: Client, scope: Scope, instance: &str, lease: Option<lease::Config>) -> Self {
-        Self::launch(client, Settings { lease, ..settings(scope, instance) })
+    fn start_with(
+        outside: &Outside,
+        client: Client,
+        scope: Scope,
+        instance: &str,
+        lease: Option<lease::Config>,
+    ) -> Self {
+        Self::launch(client, Settings { lease, ..settings(outside, scope, instance) })
     }
 
     fn launch(client: Client, settings: Settings) -> Self {
@@ -75,15 +94,15 @@ impl Operator {
     }
 }
 
-fn settings(scope: Scope, instance: &str) -> Settings {
+fn settings(outside: &Outside, scope: Scope, instance: &str) -> Settings {
     Settings {
         scope,
         controllers: Controllers::ALL,
         features: Features::default(),
         // The servers that scenarios ask listen on loopback.
         reach: Reach { loopback: true, link_local: false },
-        dial: Arc::new(Tcp),
-        surroundings: Surroundings::default(),
+        dial: Arc::clone(&outside.dial),
+        surroundings: outside.surroundings.clone(),
         lease: None,
         listener: None,
         instance: instance.to_owned(),

@@ -10,10 +10,13 @@ use sts_plus_cluster::nodes::{Config, Delay, HollowNodes, Node, Running};
 use sts_plus_harness::control_plane::{ControlPlaneError, HOLLOW_NODE_CONTROLLERS};
 use sts_plus_harness::{Assets, AuditEntry, ControlPlane, Identity, Options, Process, Scope};
 
-use crate::cluster::{Account, Answer, Cluster, ClusterError, Request};
+use crate::cluster::{Account, Answer, Cluster, ClusterError, Outside, Request};
 
 /// How long each step of a pod's life takes where the scenario says nothing: long enough to be a step.
-const STEP: Duration = Duration::from_millis(5);
+pub(crate) const STEP: Duration = Duration::from_millis(5);
+
+/// The zones, with a node in each.
+pub(crate) const ZONES: [&str; 3] = ["a", "b", "c"];
 
 /// Lets a quota refuse pods, as one does in production.
 const QUOTAS: &str = "resourcequota-controller";
@@ -84,7 +87,7 @@ impl RealCluster {
         };
         let control_plane = ControlPlane::start(assets, options).await?;
         let config = Config {
-            nodes: ["a", "b", "c"].map(|zone| Node::new(format!("node-{zone}"), zone)).to_vec(),
+            nodes: ZONES.map(|zone| Node::new(format!("node-{zone}"), zone)).to_vec(),
             start_delay: Delay::fixed(STEP),
             ready_delay: Delay::fixed(STEP),
             stop_delay: Delay::fixed(STEP),
@@ -105,6 +108,10 @@ impl RealCluster {
 impl Cluster for RealCluster {
     fn user(&self) -> Client {
         self.control_plane.admin()
+    }
+
+    fn outside(&self) -> Outside {
+        Outside::machine()
     }
 
     fn make_namespace<'a>(&'a self, name: &'a str) -> Answer<'a, ()> {

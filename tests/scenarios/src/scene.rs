@@ -91,7 +91,7 @@ impl Scene {
     /// An operator for this namespace that sends its requests through this client.
     pub fn operator_through(&self, client: &Client) -> Operator {
         let scope = Scope::Namespaces(vec![self.namespace.clone()]);
-        Operator::start(client.clone(), scope, &self.namespace)
+        Operator::start(&self.cluster.outside(), client.clone(), scope, &self.namespace)
     }
 
     /// The sets of the namespace, in the user's hands.

@@ -1,17 +1,21 @@
-//! Plays scenarios on a real etcd, kube-apiserver and kube-controller-manager, as the main function of a test.
+//! Plays scenarios, as the main function of a test: on a real etcd, kube-apiserver and kube-controller-manager, or on
+//! embedded clusters.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use sts_plus_harness::control_plane::ControlPlaneError;
 use sts_plus_harness::{Assets, AssetsMissing, must_run};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tracing_subscriber::EnvFilter;
 
 use crate::binary;
 use crate::cluster::Cluster;
+use crate::embedded::{EmbeddedCluster, Shape};
 use crate::real::RealCluster;
+use crate::repertoire::Repertoire;
 use crate::scenarios::{Scenario, Stage};
 
 /// Lets the API server keep `maxUnavailable` of a set; a controller heeds it only where it has this switch on, too.
@@ -27,22 +31,13 @@ struct Theatre {
 /// What happens on the shared cluster before the scenarios of these names are played there.
 pub type Prelude = fn(Arc<dyn Cluster>, Vec<&'static str>) -> BoxFuture<'static, ()>;
 
-/// Plays scenarios as the command line asks for it, so many at once unless it says otherwise.
-pub fn play(scenarios: &[Scenario], at_once: usize) -> ExitCode {
-    play_after(None, scenarios, at_once)
-}
-
-/// The same after a prelude, on a cluster without a StatefulSet controller.
-pub fn play_after(prelude: Option<Prelude>, scenarios: &[Scenario], at_once: usize) -> ExitCode {
-    let mut arguments = Arguments::from_args();
+/// Plays scenarios on a real cluster as the command line asks for it, so many at once unless it says otherwise.
+pub fn play(repertoire: &Repertoire, at_once: usize, prelude: Option<Prelude>) -> ExitCode {
+    let Repertoire { scenarios, native } = repertoire;
+    let mut arguments = arguments();
     arguments.test_threads.get_or_insert(at_once);
-    // The operators' own words, for whoever looks for a fault.
-    if let Ok(filter) = EnvFilter::try_from_env("STS_PLUS_LOG") {
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    }
     rustls::crypto::ring::default_provider().install_default().ok();
-    let native = prelude.is_none();
-    let theatre = Arc::new(Theatre::open(&arguments, native));
+    let theatre = Arc::new(Theatre::open(&arguments, *native));
     let trials = scenarios.iter().map(|&scenario| {
         let theatre = Arc::clone(&theatre);
         Trial::ignorable_test(scenario.name, move || theatre.play(scenario))
@@ -56,6 +51,45 @@ pub fn play_after(prelude: Option<Prelude>, scenarios: &[Scenario], at_once: usi
     let conclusion = libtest_mimic::run(&arguments, trials);
     drop(theatre);
     conclusion.exit_code()
+}
+
+/// Plays scenarios each on an embedded cluster of its own, under a paused clock.
+pub fn play_embedded(repertoire: &Repertoire) -> ExitCode {
+    let native = repertoire.native;
+    let trials = repertoire.scenarios.iter().map(|&Scenario { name, stage, play, .. }| {
+        Trial::test(name, move || {
+            on_embedded(shape(stage, native), |cluster| play(cluster, name));
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&arguments(), trials.collect()).exit_code()
+}
+
+/// What an embedded cluster has to be like for a scenario.
+pub fn shape(stage: Stage, native: bool) -> Shape {
+    let usual = Shape { native: true, streaming_lists: true, keeps_max_unavailable: false };
+    let without_native = Shape { native: false, keeps_max_unavailable: true, ..usual };
+    match stage {
+        Stage::Shared if native => usual,
+        Stage::Own => usual,
+        Stage::OwnWithoutStreaming => Shape { streaming_lists: false, ..usual },
+        Stage::OwnWithMaxUnavailable => Shape { keeps_max_unavailable: true, ..usual },
+        Stage::Shared | Stage::OwnWithoutNative => without_native,
+    }
+}
+
+/// Plays on an embedded cluster in a runtime of its own. It has no sockets, which would keep its clock from being paused.
+pub fn on_embedded<T>(shape: Shape, play: impl FnOnce(Arc<dyn Cluster>) -> BoxFuture<'static, T>) -> T {
+    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async { play(Arc::new(EmbeddedCluster::start(shape))).await })
+}
+
+fn arguments() -> Arguments {
+    // The operators' own words, for whoever looks for a fault.
+    if let Ok(filter) = EnvFilter::try_from_env("STS_PLUS_LOG") {
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    }
+    Arguments::from_args()
 }
 
 impl Theatre {
@@ -83,7 +117,12 @@ impl Theatre {
         }
         let cluster = match scenario.stage {
             Stage::Shared => self.shared.clone().unwrap(),
-            Stage::Own { streaming_lists } => start(&self.runtime, assets, streaming_lists),
+            Stage::Own => start(&self.runtime, assets, true),
+            Stage::OwnWithoutStreaming => start(&self.runtime, assets, false),
+            Stage::OwnWithMaxUnavailable => {
+                let cluster = RealCluster::start_with(assets, true, &[MAX_UNAVAILABLE]);
+                opened(self.runtime.block_on(cluster))
+            }
             Stage::OwnWithoutNative => start_without_native(&self.runtime, assets),
         };
         self.runtime.block_on((scenario.play)(cluster.map_err(Failed::from)?, scenario.name));
@@ -92,11 +131,13 @@ impl Theatre {
 }
 
 fn start(runtime: &Runtime, assets: &Assets, streaming_lists: bool) -> Result<Arc<dyn Cluster>, String> {
-    let cluster = runtime.block_on(RealCluster::start(assets, streaming_lists));
-    cluster.map(|cluster| Arc::new(cluster) as _).map_err(|error| error.to_string())
+    opened(runtime.block_on(RealCluster::start(assets, streaming_lists)))
 }
 
 fn start_without_native(runtime: &Runtime, assets: &Assets) -> Result<Arc<dyn Cluster>, String> {
-    let cluster = runtime.block_on(RealCluster::start_without_native(assets, &[MAX_UNAVAILABLE]));
+    opened(runtime.block_on(RealCluster::start_without_native(assets, &[MAX_UNAVAILABLE])))
+}
+
+fn opened(cluster: Result<RealCluster, ControlPlaneError>) -> Result<Arc<dyn Cluster>, String> {
     cluster.map(|cluster| Arc::new(cluster) as _).map_err(|error| error.to_string())
 }

@@ -80,7 +80,7 @@ pub struct Deletion {
     /// The set it belonged to.
     pub set: String,
     /// When it was asked for.
-    pub at: Timestamp,
+    pub at: Option<Timestamp>,
     /// When the last of the other pods of the group had become Ready.
     pub others_ready_since: Option<Timestamp>,
 }
@@ -263,7 +263,6 @@ impl View {
         let group = self.sets.values().filter(|other| other.group == set.group);
         let others = group.flat_map(|other| self.pods_of(&other.name)).filter(|pod| pod.name != name);
         let others_ready_since = others.filter_map(|pod| pod.ready_since).max();
-        let at = at.unwrap_or_else(Timestamp::now);
         self.deletions.push(Deletion { pod: before, set: set.name, at, others_ready_since });
     }
 

@@ -30,7 +30,7 @@ use sts_plus_operator::shell::surroundings::Surroundings;
 use sts_plus_planner::statefulset::world::Features;
 use sts_plus_scenarios::cluster::{Account, Cluster};
 use sts_plus_scenarios::fixture::{Template, three_zones};
-use sts_plus_scenarios::gated::{Answers, Gated, Rollout, Says, Set};
+use sts_plus_scenarios::gated::{Gated, Rollout, Says, Set};
 use sts_plus_scenarios::native::act::Kind;
 use sts_plus_scenarios::native::{self, Act, manifest, ours, pods};
 use sts_plus_scenarios::observer::DEADLINE;
@@ -97,7 +97,7 @@ fn uses(rule: &PolicyRule) -> Vec<Use> {
 /// partition that somebody else writes, the way back, and the end of the rollout object.
 async fn gated_rollout(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
     let stage = Gated::new(cluster, "gated-permissions").await;
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let secrets = Api::<Secret>::namespaced(cluster.user(), &stage.namespace);
     let secret = json!({ "metadata": { "name": "prom-secret" }, "stringData": { "token": "t" } });
     secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
@@ -186,7 +186,7 @@ async fn controlled_set(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
     });
     let client = faults.client(&account.client);
     let operator =
-        ours::start_as(&Account { client, ..account.clone() }, &act.namespace, Features::default());
+        ours::start_as(cluster, &Account { client, ..account.clone() }, &act.namespace, Features::default());
     act.create_set(&native::Set::new("web", 2).claims(&["data"])).await;
     act.settled("created", pods("web-0:v1 web-1:v1").claims("data-web-0 data-web-1")).await;
     for (app, expected) in [("other", "web-0 web-1?"), ("web", "web-0 web-1")] {

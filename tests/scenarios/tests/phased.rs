@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use sts_plus_scenarios::{gated, theatre};
+use sts_plus_scenarios::{repertoire, theatre};
 
 /// Scenarios at once: each waits for a period of a second most of its time.
 const AT_ONCE: usize = 12;
 
 fn main() -> ExitCode {
-    theatre::play(&[gated::trials::all(), gated::scenarios::all()].concat(), AT_ONCE)
+    theatre::play(&repertoire::phased(repertoire::Kind::Real), AT_ONCE, None)
 }

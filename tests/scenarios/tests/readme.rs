@@ -55,7 +55,7 @@ async fn follow(assets: &Assets) -> Result<Completion, Failed> {
         programs: vec![assets.folder().to_owned(), binary::find().unwrap().parent().unwrap().to_owned()],
     };
     // The chart's own pods cannot run here: hollow nodes run no containers. This one does their work.
-    let operator = Operator::start(cluster.user(), Scope::Cluster, "readme");
+    let operator = Operator::start(&cluster.outside(), cluster.user(), Scope::Cluster, "readme");
 
     let readme = std::fs::read_to_string(shell.folder.join("README.md")).unwrap();
     let commands: Vec<_> = commands(&readme).collect();

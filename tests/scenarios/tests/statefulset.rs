@@ -3,16 +3,10 @@
 
 use std::process::ExitCode;
 
-use sts_plus_scenarios::native::compare::Rival;
-use sts_plus_scenarios::native::{bout, ids, scripts, trials};
-use sts_plus_scenarios::theatre;
+use sts_plus_scenarios::native::bout;
+use sts_plus_scenarios::{repertoire, theatre};
 
 fn main() -> ExitCode {
-    let mut scenarios = trials::all();
-    scenarios.extend(scripts::all().into_iter().map(bout::scenario));
-    // Theirs is stopped before the second half only if that half is ours.
-    if bout::rival() == Rival::Ours {
-        scenarios.extend(ids::all());
-    }
-    theatre::play_after(Some(bout::prelude), &scenarios, bout::AT_ONCE)
+    let all = repertoire::statefulset(repertoire::Kind::Real);
+    theatre::play(&all, bout::AT_ONCE, Some(bout::prelude))
 }

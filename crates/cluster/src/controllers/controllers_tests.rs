@@ -1,6 +1,6 @@
 use std::future::Future;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Pod, ResourceQuota, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
@@ -77,6 +77,42 @@ async fn an_orphan_stays_and_forgets_its_owner() {
     assert!(maps.get("child").await.unwrap().owner_references().is_empty());
 }
 
+/// Some are looked at before their owner and some after it, as chance has it.
+#[tokio::test(start_paused = true)]
+async fn all_orphans_of_a_large_family_stay() {
+    let maps = family(&cluster(), true).await;
+    let owners = maps.get("child").await.unwrap().metadata.owner_references;
+    for number in 0..20 {
+        let mut sibling: ConfigMap = object(json!({ "metadata": { "name": format!("child-{number}") } }));
+        sibling.metadata.owner_references.clone_from(&owners);
+        maps.create(&PostParams::default(), &sibling).await.unwrap();
+    }
+    settle().await;
+    let left = names(&maps, maps.delete("parent", &propagating(PropagationPolicy::Orphan))).await;
+    assert_eq!(left.len(), 21, "{left:?}");
+}
+
+/// Somebody makes the dependent anew whenever it goes, as controllers do.
+#[tokio::test(start_paused = true)]
+async fn in_the_foreground_an_owner_goes_though_its_dependent_comes_back_at_once() {
+    let maps = family(&cluster(), true).await;
+    let mut child = maps.get("child").await.unwrap();
+    child.metadata.resource_version = None;
+    let (again, client) = (maps.clone(), maps.clone());
+    let maker = tokio::spawn(async move {
+        loop {
+            if client.get_opt("child").await.unwrap().is_none() {
+                // After the last look it belongs to nobody, and goes.
+                again.create(&PostParams::default(), &child).await.unwrap();
+            }
+            tokio::task::yield_now().await;
+        }
+    });
+    let left = names(&maps, maps.delete("parent", &propagating(PropagationPolicy::Foreground))).await;
+    maker.abort();
+    assert!(!left.contains(&"parent".to_owned()), "{left:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn in_the_foreground_the_owner_goes_last() {
     let maps = family(&cluster(), true).await;
@@ -137,13 +173,71 @@ async fn a_claim_in_use_stays_until_its_pod_has_gone() {
     let claim = json!({ "metadata": { "name": "c" }, "spec": spec });
     claims.create(&PostParams::default(), &object(claim)).await.unwrap();
     let pods: Api<Pod> = Api::default_namespaced(client);
-    pods.create(&PostParams::default(), &pod("p")).await.unwrap();
+    let mut scheduled = pod("p");
+    scheduled.spec.as_mut().unwrap().node_name = Some("node".to_owned());
+    pods.create(&PostParams::default(), &scheduled).await.unwrap();
     claims.delete("c", &DeleteParams::default()).await.unwrap();
     settle().await;
     assert!(claims.get("c").await.unwrap().metadata.deletion_timestamp.is_some());
-    pods.delete("p", &DeleteParams::default()).await.unwrap();
+    pods.delete("p", &DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() })
+        .await
+        .unwrap();
     settle().await;
     assert!(claims.get_opt("c").await.unwrap().is_none());
+}
+
+/// As Kubernetes has it: no node takes such a pod while its claim is about to go.
+#[tokio::test(start_paused = true)]
+async fn the_claim_of_a_pod_without_a_node_does_not_stay() {
+    let client = cluster();
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(client.clone());
+    let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
+    let claim = json!({ "metadata": { "name": "c" }, "spec": spec });
+    claims.create(&PostParams::default(), &object(claim)).await.unwrap();
+    let pods: Api<Pod> = Api::default_namespaced(client);
+    pods.create(&PostParams::default(), &pod("p")).await.unwrap();
+    claims.delete("c", &DeleteParams::default()).await.unwrap();
+    settle().await;
+    assert!(claims.get_opt("c").await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_refuses_what_is_too_much_and_counts_what_there_is() {
+    let client = cluster();
+    let quotas: Api<ResourceQuota> = Api::default_namespaced(client.clone());
+    let hard = json!({ "pods": "1", "count/configmaps": "2" });
+    let quota = json!({ "metadata": { "name": "few" }, "spec": { "hard": hard } });
+    quotas.create(&PostParams::default(), &object(quota)).await.unwrap();
+    settle().await;
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    pods.create(&PostParams::default(), &pod("p")).await.unwrap();
+    settle().await;
+    let status = async || serde_json::to_value(quotas.get("few").await.unwrap().status).unwrap();
+    assert_eq!(status().await, json!({ "hard": hard, "used": { "pods": "1", "count/configmaps": "0" } }));
+    let Err(kube::Error::Api(refused)) = pods.create(&PostParams::default(), &pod("q")).await else {
+        panic!("one too many is let in");
+    };
+    let words =
+        "pods \"q\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1";
+    assert_eq!((refused.code, refused.message.as_str()), (403, words));
+
+    let ended = Patch::Merge(json!({ "status": { "phase": "Failed" } }));
+    pods.patch_status("p", &PatchParams::default(), &ended).await.unwrap();
+    settle().await;
+    assert_eq!(status().await["used"]["pods"], "0");
+    pods.create(&PostParams::default(), &pod("q")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_of_what_is_not_counted_is_refused() {
+    let quotas: Api<ResourceQuota> = Api::default_namespaced(cluster());
+    for spec in
+        [json!({ "hard": { "cpu": "1" } }), json!({ "hard": { "pods": "1" }, "scopes": ["BestEffort"] })]
+    {
+        let quota = json!({ "metadata": { "name": "few" }, "spec": spec });
+        let answer = quotas.create(&PostParams::default(), &object(quota)).await;
+        assert!(matches!(&answer, Err(kube::Error::Api(status)) if status.code == 422), "{answer:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -98,7 +98,8 @@ impl Collector {
             {
                 drop_finalizer(state, &kind, &place.key, FOREGROUND);
             }
-            if !object::is_deleting(&object) && !place.owners.is_empty() {
+            // The references of now, not those of the last look: who has just been let go belongs to nobody.
+            if !object::is_deleting(&object) && !owners(&object).is_empty() {
                 self.judge(state, &kind, &place.key, &object);
             }
         }

@@ -2,9 +2,8 @@
 //!
 //! One task follows all changes and hands each to those whom it concerns: the [`garbage`] collector, namespaces that
 //! end, nodes that fall silent and what they leave behind, the claim [`binder`] and protection of claims in use, the
-//! [`scheduler`], budgets and endpoint slices. Each decides from what is stored now; missing a
-//! change or seeing it twice makes no difference. They write to the store directly, in a fixed order, so that a run
-//! repeats.
+//! [`scheduler`], budgets, quotas and endpoint slices. Each decides from what is stored now; missing a change or seeing
+//! it twice makes no difference. They write to the store directly, in a fixed order, so that a run repeats.
 
 mod binder;
 mod budgets;
@@ -12,6 +11,7 @@ mod garbage;
 mod loss;
 mod namespaces;
 mod protection;
+mod quotas;
 mod report;
 mod scheduler;
 mod slices;
@@ -28,6 +28,9 @@ use crate::machinery::store::{Key, KindId};
 
 /// Changes of a kind that are looked at while nobody else may write.
 const BATCH: usize = 200;
+
+/// Rounds in a row while nobody else may write: as many as a change takes to come to its end, and some more.
+const ROUNDS: usize = 8;
 
 /// An object that has changed, as a controller needs it.
 struct Seen {
@@ -59,6 +62,8 @@ struct Controllers {
     claims: BTreeSet<String>,
     budgets: BTreeSet<String>,
     slices: BTreeSet<String>,
+    /// Namespaces in which something came, went or changed.
+    quotas: BTreeSet<String>,
     volumes: bool,
 }
 
@@ -76,8 +81,8 @@ pub async fn run(server: Server) {
     };
     loop {
         changed.forget();
-        while controllers.round(&mut server.lock()) {
-            // Others may write between two rounds.
+        while controllers.rounds(&mut server.lock()) {
+            // Others may write meanwhile.
             tokio::task::yield_now().await;
         }
         let wake = controllers.loss.wake();
@@ -100,6 +105,13 @@ fn found_storage(state: &mut State) {
 }
 
 impl Controllers {
+    /// Acts until nothing changes any more, or for some rounds. True where there is more to do. What one of them does often
+    /// takes another round to complete, such as the end of an owner after that of its last dependent: were everybody
+    /// let in between, somebody who makes the dependent anew at once would be faster every time.
+    fn rounds(&mut self, state: &mut State) -> bool {
+        (0..ROUNDS).all(|_| self.round(state))
+    }
+
     /// Looks at what has changed and acts. True where there is more to look at.
     fn round(&mut self, state: &mut State) -> bool {
         let seen = self.look(state);
@@ -129,6 +141,9 @@ impl Controllers {
         for namespace in std::mem::take(&mut self.budgets) {
             budgets::count(state, &namespace);
         }
+        for namespace in std::mem::take(&mut self.quotas) {
+            quotas::count(state, &namespace);
+        }
         for namespace in std::mem::take(&mut self.slices) {
             slices::write(state, &namespace);
         }
@@ -137,6 +152,9 @@ impl Controllers {
 
     fn note(&mut self, seen: &Seen) {
         let namespace = || seen.key.namespace.clone();
+        if !seen.key.namespace.is_empty() {
+            self.quotas.insert(namespace());
+        }
         match (seen.group.as_str(), seen.plural.as_str()) {
             ("", "pods") => {
                 if seen.deleted || object::is_deleting(&seen.object) {

@@ -13,6 +13,8 @@ pub(super) fn claims(state: &mut State, namespace: &str) {
     let used: BTreeSet<&str> = pods
         .iter()
         .filter(|pod| !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed"))
+        // A pod that no node has taken uses nothing yet, and none will take it while its claim is about to go.
+        .filter(|pod| !text(pod, "/spec/nodeName").is_empty())
         .flat_map(|pod| object::list(pod, "/spec/volumes"))
         .map(|volume| text(volume, "/persistentVolumeClaim/claimName"))
         .collect();

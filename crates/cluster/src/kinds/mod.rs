@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::machinery::answer::{About, Refusal};
 use crate::machinery::schema::{Cause, Definitions, Schema};
+use crate::machinery::service::Gates;
 use crate::machinery::state::State;
 use crate::machinery::store::{Key, KindId};
 
@@ -22,6 +23,7 @@ pub(crate) mod meta;
 mod namespaces;
 mod pod_spec;
 mod pods;
+pub(crate) mod quotas;
 mod rows;
 mod services;
 mod sets;
@@ -198,13 +200,16 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The built-in kinds.
-    pub(crate) fn new(definitions: Definitions) -> Self {
+    /// The built-in kinds, as gates have them.
+    pub(crate) fn new(definitions: Definitions, gates: Gates) -> Self {
         let mut table = Table { rows: BTreeMap::new(), next: 0, definitions };
         for row in rows::BUILT_IN {
             let id = table.new_id();
             let shared = row.stored_with.and_then(|(group, plural)| Some(table.get(group, plural)?.id));
-            let kind = row.kind(shared.unwrap_or(id), &table.definitions);
+            let mut kind = row.kind(shared.unwrap_or(id), &table.definitions);
+            if gates.max_unavailable_stateful_set && (row.plural, row.group) == ("statefulsets", "apps") {
+                kind.strategy = &sets::StatefulSets { max_unavailable: true };
+            }
             table.insert(kind);
         }
         table

@@ -3,16 +3,16 @@
 use super::{
     Act, Convert, Habits, Kind, Plain, Scale, Strategy, Version, apps, claims, definitions, disruption,
 };
-use super::{events, namespaces, pods, services, sets, small};
+use super::{events, namespaces, pods, quotas, services, sets, small};
 use crate::machinery::schema::Definitions;
 use crate::machinery::store::KindId;
 
 /// A built-in kind.
 pub(super) struct Row {
-    group: &'static str,
+    pub(super) group: &'static str,
     version: &'static str,
     kind: &'static str,
-    plural: &'static str,
+    pub(super) plural: &'static str,
     short_names: &'static [&'static str],
     categories: &'static [&'static str],
     namespaced: bool,
@@ -88,6 +88,15 @@ pub(super) const BUILT_IN: &[Row] = &[
         ..PLAIN
     },
     Row { kind: "Secret", plural: "secrets", fields: &["type"], strategy: &small::Secrets, ..PLAIN },
+    Row {
+        kind: "ResourceQuota",
+        plural: "resourcequotas",
+        short_names: &["quota"],
+        status: true,
+        habits: SHOWN,
+        strategy: &quotas::Quotas,
+        ..PLAIN
+    },
     Row { kind: "ServiceAccount", plural: "serviceaccounts", short_names: &["sa"], habits: SHOWN, ..PLAIN },
     Row {
         kind: "Service",
@@ -177,7 +186,7 @@ pub(super) const BUILT_IN: &[Row] = &[
         status: true,
         scale: true,
         habits: COUNTED,
-        strategy: &sets::StatefulSets,
+        strategy: &sets::StatefulSets { max_unavailable: false },
         ..APPS
     },
     Row { kind: "ControllerRevision", plural: "controllerrevisions", strategy: &apps::Revisions, ..APPS },

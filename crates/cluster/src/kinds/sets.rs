@@ -7,7 +7,10 @@ use crate::machinery::object::{self, fill, text};
 use crate::machinery::schema::Cause;
 use crate::machinery::selector::Selector;
 
-pub(super) struct StatefulSets;
+pub(super) struct StatefulSets {
+    /// Whether the gate is on that lets a rolling update go faster.
+    pub(super) max_unavailable: bool,
+}
 
 /// What may change.
 const MUTABLE: [&str; 7] = [
@@ -39,6 +42,9 @@ impl Strategy for StatefulSets {
             strategy.get_mut("rollingUpdate").filter(|rolling| rolls && rolling.is_object())
         {
             fill(object::fields(rolling), "partition", 0);
+            if self.max_unavailable {
+                fill(object::fields(rolling), "maxUnavailable", 1);
+            }
         }
         let retention = object::entry(spec, "persistentVolumeClaimRetentionPolicy");
         for field in ["whenDeleted", "whenScaled"] {
@@ -59,11 +65,15 @@ impl Strategy for StatefulSets {
     }
 
     fn prepare_create(&self, object: &mut Value) {
-        drop_disabled(object, None);
+        if !self.max_unavailable {
+            drop_disabled(object, None);
+        }
     }
 
     fn prepare_update(&self, object: &mut Value, old: &Value) {
-        drop_disabled(object, Some(old));
+        if !self.max_unavailable {
+            drop_disabled(object, Some(old));
+        }
     }
 
     fn name_problem(&self, name: &str) -> Option<String> {

@@ -46,12 +46,30 @@ pub struct Settings {
     pub seed: u64,
     /// Changes of each kind that watches can go back to.
     pub history: usize,
+    /// What it can do that not every server can.
+    pub gates: Gates,
+}
+
+/// Features that a server of Kubernetes 1.36 has or not, by its flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gates {
+    /// Watches may begin with all there is (`WatchList`).
+    pub watch_list: bool,
+    /// `maxUnavailable` of a set is kept and defaulted (`MaxUnavailableStatefulSet`).
+    pub max_unavailable_stateful_set: bool,
+}
+
+impl Default for Gates {
+    /// Those that it has without flags.
+    fn default() -> Self {
+        Gates { watch_list: true, max_unavailable_stateful_set: false }
+    }
 }
 
 impl Settings {
     /// The settings of a server on this clock.
     pub fn new(clock: Clock) -> Self {
-        Settings { clock, seed: 0, history: HISTORY_CHANGES }
+        Settings { clock, seed: 0, history: HISTORY_CHANGES, gates: Gates::default() }
     }
 }
 
@@ -87,8 +105,9 @@ enum Outcome {
 impl Server {
     /// A server with its built-in kinds and the namespaces that every cluster has.
     pub fn new(settings: Settings) -> Result<Self, DefinitionsError> {
-        let Settings { clock, seed, history } = settings;
-        let mut state = State::new(Table::new(Definitions::built_in()?), clock, seed, history);
+        let Settings { clock, seed, history, gates } = settings;
+        let table = Table::new(Definitions::built_in()?, gates);
+        let mut state = State::new(table, clock, seed, history, gates);
         crate::kinds::found(&mut state);
         Ok(Server { state: Arc::new(Mutex::new(state)), admission: Admission::default() })
     }
@@ -328,6 +347,9 @@ fn finish(
     scale: Option<&crate::kinds::Scale>,
 ) -> Result<Reply, Refusal> {
     draft.judge()?;
+    if draft.before.is_none() {
+        crate::kinds::quotas::admit(state, &draft.kind, &draft.key)?;
+    }
     let warnings = draft.warnings.clone();
     let Written { object, created } = draft.commit(state)?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };

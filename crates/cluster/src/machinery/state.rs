@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::service::Gates;
 use super::store::Store;
 use crate::chance;
 use crate::clock::{self, Clock};
@@ -18,13 +19,14 @@ pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) table: Table,
     pub(crate) clock: Clock,
+    pub(crate) gates: Gates,
     seed: u64,
     drawn: u64,
 }
 
 impl State {
-    pub(crate) fn new(table: Table, clock: Clock, seed: u64, history: usize) -> Self {
-        State { store: Store::new(history), table, clock, seed, drawn: 0 }
+    pub(crate) fn new(table: Table, clock: Clock, seed: u64, history: usize, gates: Gates) -> Self {
+        State { store: Store::new(history), table, clock, gates, seed, drawn: 0 }
     }
 
     /// The time of day as objects show it.

@@ -16,6 +16,7 @@ use super::answer::Refusal;
 use super::object;
 use super::read::{Filter, ListOptions, parse_version};
 use super::request::Request;
+use super::schema::Cause;
 use super::show::{self, View};
 use super::state::State;
 use super::store::Change;
@@ -59,6 +60,10 @@ pub(crate) fn begin(shared: &Arc<Mutex<State>>, request: &Request, view: View) -
         Refusal::internal(format!("resourceVersion: Invalid value: \"{text}\": {why}"))
     })?;
     let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    if options.initial_events.is_some() && !state.gates.watch_list {
+        let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+        return Err(Refusal::options("ListOptions", Cause::forbidden("sendInitialEvents", why)));
+    }
     let current = state.store.version();
     let bookmarks = query.flag("allowWatchBookmarks");
     let begins_with_all = match options.initial_events {

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use http::StatusCode;
 use serde_json::json;
-use sts_plus_harness::AuthProxy;
 use sts_plus_harness::proxy::Conduct;
+use sts_plus_harness::{AuthProxy, Network};
 
 /// Nobody listens there; nothing is forwarded either.
-const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
+pub(super) const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
 
 /// What is answered.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,9 +37,9 @@ struct Script {
 }
 
 impl Answers {
-    /// One that says the same to every query.
-    pub async fn start(says: Says) -> Self {
-        let proxy = AuthProxy::start(NOBODY, None).await.unwrap();
+    /// One on this network that says the same to every query.
+    pub async fn start(network: &Network, says: Says) -> Self {
+        let proxy = AuthProxy::start_on(network, NOBODY, None).await.unwrap();
         let script = Arc::new(Mutex::new(Script { always: says, to: Vec::new() }));
         let reading = Arc::clone(&script);
         proxy.conduct(move |call| {

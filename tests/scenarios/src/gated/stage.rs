@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 use sts_plus_api::keys;
 use sts_plus_cluster::nodes::behaviour;
 use sts_plus_harness::wait::{NotYet, until};
+use sts_plus_harness::{AuthProxy, BlackHole};
 use sts_plus_operator::shell::cache::Scope;
 
+use super::answers::{Answers, NOBODY, Says};
 use super::manifest::{Rollout, Set, kind};
 use super::seen::{self, Seen};
 use crate::cluster::{Account, Cluster, Request};
@@ -86,7 +88,22 @@ impl Gated {
     pub fn operator_through(&self, client: &Client) -> Operator {
         self.view().note("an operator starts".to_owned());
         let scope = Scope::Namespaces(vec![self.namespace.clone()]);
-        Operator::start(client.clone(), scope, &self.namespace)
+        Operator::start(&self.cluster.outside(), client.clone(), scope, &self.namespace)
+    }
+
+    /// A Prometheus that says the same to every query.
+    pub async fn answers(&self, says: Says) -> Answers {
+        Answers::start(&self.cluster.outside().network, says).await
+    }
+
+    /// A server that never says a word.
+    pub async fn hole(&self) -> BlackHole {
+        BlackHole::start_on(&self.cluster.outside().network).await.unwrap()
+    }
+
+    /// A server that does with requests what it is told to do.
+    pub async fn server(&self) -> AuthProxy {
+        AuthProxy::start_on(&self.cluster.outside().network, NOBODY, None).await.unwrap()
     }
 
     /// The sets of the namespace, in the user's hands.

@@ -16,6 +16,7 @@ use super::manifest::Set;
 use crate::cluster::Cluster;
 use crate::observer::DEADLINE;
 use crate::scenarios::{Scenario, Stage};
+use crate::theatre;
 
 /// Scripts at once: each waits most of its time, but all share one API server and two cores.
 pub const AT_ONCE: usize = 16;
@@ -103,22 +104,66 @@ pub fn scenario(script: Script) -> Scenario {
     }
 }
 
+/// A script under ours, where there is nobody to compare it with: it has to come out as the script expects.
+pub fn alone(script: Script) -> Scenario {
+    Scenario { play: |cluster, name| Box::pin(play_alone(cluster, name)), ..scenario(script) }
+}
+
+async fn play_alone(cluster: Arc<dyn Cluster>, name: &'static str) {
+    under_ours(&cluster, "o", name, None).await;
+}
+
+/// Plays a script under ours.
+async fn under_ours(
+    cluster: &Arc<dyn Cluster>,
+    player: &str,
+    name: &'static str,
+    theirs: Option<(Arc<Record>, Rival)>,
+) -> Act {
+    let act = Act::new(cluster, player, name, theirs).await;
+    let (operator, account) = super::ours::start(cluster, &act.namespace, Features::default()).await;
+    (named(name).play)(&act).await;
+    act.conclude().await;
+    act.each_deletion_is_told_once().await;
+    act.pods_come_from(&account).await;
+    operator.stop().await;
+    act
+}
+
+fn named(name: &str) -> Script {
+    super::scripts::all().into_iter().find(|script| script.name == name).unwrap()
+}
+
+/// Plays a script under ours once more, on an embedded cluster: what differs from the real one is a fault of the cluster.
+async fn play_embedded(name: &'static str, on_real: Record) {
+    let played = tokio::task::spawn_blocking(move || {
+        theatre::on_embedded(theatre::shape(Stage::Shared, false), |cluster| {
+            Box::pin(async move {
+                under_ours(&cluster, "e", name, Some((Arc::new(on_real), Rival::Itself))).await;
+            })
+        });
+    });
+    assert!(played.await.is_ok(), "on the embedded cluster it is not as on the real one, see above");
+}
+
 async fn play_ours(cluster: Arc<dyn Cluster>, name: &'static str) {
-    let script = super::scripts::all().into_iter().find(|script| script.name == name).unwrap();
     let theirs = match THEIRS.get().and_then(|records| records.get(name)) {
         Some(Ok(record)) => Arc::clone(record),
         Some(Err(error)) => panic!("under theirs: {error}"),
         None => panic!("theirs has not played it"),
     };
-    let act = Act::new(&cluster, "o", name, Some((theirs, rival()))).await;
-    let ours = match rival() {
-        Rival::Ours => Some(super::ours::start(&cluster, &act.namespace, Features::default()).await),
-        Rival::Theirs => None,
-    };
-    (script.play)(&act).await;
-    act.conclude().await;
-    if let Some((_operator, account)) = &ours {
-        act.each_deletion_is_told_once().await;
-        act.pods_come_from(account).await;
+    match rival() {
+        Rival::Ours => {
+            let act = under_ours(&cluster, "o", name, Some((theirs, Rival::Ours))).await;
+            let namespace = act.namespace.clone();
+            let mut record = act.into_record();
+            record.listen(&cluster.user(), &namespace).await.unwrap();
+            play_embedded(name, record).await;
+        }
+        Rival::Theirs | Rival::Itself => {
+            let act = Act::new(&cluster, "o", name, Some((theirs, Rival::Theirs))).await;
+            (named(name).play)(&act).await;
+            act.conclude().await;
+        }
     }
 }

@@ -80,6 +80,8 @@ pub enum Rival {
     Ours,
     /// Theirs again.
     Theirs,
+    /// Whoever has played before, on another cluster: there nothing may differ.
+    Itself,
 }
 
 impl Difference {
@@ -87,7 +89,11 @@ impl Difference {
     fn is_allowed(&self, script: &str, rival: Rival) -> bool {
         let applies = |allowed: &&Allowed| allowed.scripts.is_empty() || allowed.scripts.contains(&script);
         let covered = |found: &Self| ALLOWED.iter().filter(applies).any(|allowed| (allowed.covers)(found));
-        covered(self) || (rival == Rival::Theirs && covered(&self.clone().swapped()))
+        match rival {
+            Rival::Ours => covered(self),
+            Rival::Theirs => covered(self) || covered(&self.clone().swapped()),
+            Rival::Itself => false,
+        }
     }
 
     fn is_event(&self, reason: &str) -> bool {

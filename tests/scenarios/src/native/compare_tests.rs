@@ -48,6 +48,7 @@ fn theirs_may_tell_of_a_deletion_twice_and_ours_may_not() {
     let theirs = told("SuccessfulDelete", count(2), count(1));
     assert!(!is_unexpected(&theirs, "any", Rival::Ours));
     assert!(is_unexpected(&theirs.clone().swapped(), "any", Rival::Ours));
+    assert!(is_unexpected(&theirs, "any", Rival::Itself));
     assert!(!is_unexpected(&theirs.swapped(), "any", Rival::Theirs));
     assert!(is_unexpected(&told("SuccessfulCreate", count(2), count(1)), "any", Rival::Ours));
 }

@@ -12,7 +12,7 @@ use crate::rules;
 /// Starts it with an account of its own, which may do what the chart permits.
 pub async fn start(cluster: &Arc<dyn Cluster>, namespace: &str, features: Features) -> (Operator, Account) {
     let account = account(cluster, namespace).await;
-    (start_as(&account, namespace, features), account)
+    (start_as(cluster, &account, namespace, features), account)
 }
 
 /// An account of its own, which may do what the chart permits.
@@ -23,7 +23,12 @@ pub async fn account(cluster: &Arc<dyn Cluster>, namespace: &str) -> Account {
 }
 
 /// Starts it with an account that there is already.
-pub fn start_as(account: &Account, namespace: &str, features: Features) -> Operator {
+pub fn start_as(
+    cluster: &Arc<dyn Cluster>,
+    account: &Account,
+    namespace: &str,
+    features: Features,
+) -> Operator {
     let scope = Scope::Namespaces(vec![namespace.to_owned()]);
-    Operator::start_native(account.client.clone(), scope, namespace, features)
+    Operator::start_native(&cluster.outside(), account.client.clone(), scope, namespace, features)
 }

@@ -62,13 +62,14 @@ async fn rule_c_a_new_leader_lists_anew_before_it_decides(scene: Scene) {
     let zones = two_zones(&scene).await;
     let account = scene.account_with("operator", [rules::work(), rules::home()].concat()).await;
     let (flow, flows) = watch::channel(true);
-    let scope = || Scope::Namespaces(vec![scene.namespace.clone()]);
-    let leader = Operator::start_elected(account.client.clone(), scope(), "leader", &scene.namespace);
+    let (outside, scope) = (scene.cluster.outside(), || Scope::Namespaces(vec![scene.namespace.clone()]));
+    let leader =
+        Operator::start_elected(&outside, account.client.clone(), scope(), "leader", &scene.namespace);
     for zone in &zones {
         scene.says(zone.name(), "UpToDate").await;
     }
     let client = lagging(account.client, flows);
-    let standby = Operator::start_elected(client, scope(), "standby", &scene.namespace);
+    let standby = Operator::start_elected(&outside, client, scope(), "standby", &scene.namespace);
     until(DEADLINE, "the standby to have listed pods", || async {
         let page = standby.metrics();
         let listed = page.lines().any(|line| line == "sts_plus_consistent_lists_total{resource=\"pods\"} 1");

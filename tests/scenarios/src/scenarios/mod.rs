@@ -37,10 +37,11 @@ pub enum Stage {
     /// On a cluster with other scenarios.
     Shared,
     /// On a cluster of its own, because it shakes it, or looks at all of it.
-    Own {
-        /// Whether that cluster streams lists.
-        streaming_lists: bool,
-    },
+    Own,
+    /// On a cluster of its own that does not stream lists.
+    OwnWithoutStreaming,
+    /// On a cluster of its own that keeps and heeds `maxUnavailable` of a set, which is off by default.
+    OwnWithMaxUnavailable,
     /// On a cluster of its own without a StatefulSet controller, because it decides when there is one.
     OwnWithoutNative,
 }

@@ -17,10 +17,9 @@ use crate::scene::Scene;
 const MAX_ATTEMPTS_IN_AN_OUTAGE: usize = 100;
 
 pub(super) fn all() -> Vec<Scenario> {
-    let own = |streaming_lists| Stage::Own { streaming_lists };
     [
-        scenarios![own(true); the_api_server_may_be_gone_at_the_start_and_in_the_middle],
-        scenarios![own(false); a_server_that_does_not_stream_lists_is_listed_page_by_page],
+        scenarios![Stage::Own; the_api_server_may_be_gone_at_the_start_and_in_the_middle],
+        scenarios![Stage::OwnWithoutStreaming; a_server_that_does_not_stream_lists_is_listed_page_by_page],
         scenarios![Stage::Shared; a_missing_permission_is_told_and_does_not_become_a_hot_loop],
     ]
     .concat()
@@ -69,7 +68,8 @@ async fn a_server_that_does_not_stream_lists_is_listed_page_by_page(scene: Scene
     scene.given(&zones).await;
     let account = scene.account("operator").await;
     scene.cluster.grant(&account, None, rules::work()).await.unwrap();
-    let operator = Operator::start(account.client.clone(), Scope::Cluster, "operator");
+    let operator =
+        Operator::start(&scene.cluster.outside(), account.client.clone(), Scope::Cluster, "operator");
     scene.change(&zones, &Template::new("v2")).await;
     scene.rolled(&zones, "v2").await;
     operator.stop().await;

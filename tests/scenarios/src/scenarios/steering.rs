@@ -206,7 +206,7 @@ async fn an_operator_for_some_namespaces_leaves_the_others_alone(scene: Scene) {
     let everywhere = crate::rules::work();
     scene.cluster.grant(&account, None, everywhere).await.unwrap();
     let scope = Scope::Namespaces(vec![scene.namespace.clone()]);
-    let operator = Operator::start(account.client.clone(), scope, "operator");
+    let operator = Operator::start(&scene.cluster.outside(), account.client.clone(), scope, "operator");
     scene.rolled(&zones, "v2").await;
     operator.stop().await;
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::controllers::rollout_group::world;
 use sts_plus_operator::shell::api::{Api, Resource};
@@ -146,5 +145,5 @@ pub(super) async fn reports(scene: &Scene) -> Vec<Report> {
     );
     cache.completed(Cache::first_round()).await;
     let domain = Domain { namespace: scene.namespace.as_str().into(), group: GROUP.into() };
-    plan(&world(cache.store(), &domain, BTreeMap::new()), Timestamp::now()).reports
+    plan(&world(cache.store(), &domain, BTreeMap::new()), scene.cluster.outside().now()).reports
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 use sts_plus_cluster::controllers;
 use sts_plus_cluster::nodes::{Config, HollowNodes, Node, Placement};
 use sts_plus_operator::shell::cache::Scope;
+use sts_plus_scenarios::cluster::Outside;
 use sts_plus_scenarios::fixture::{Template, Zone, three_zones};
 use sts_plus_scenarios::operator::Operator;
 use tokio::time::timeout;
@@ -91,7 +92,8 @@ async fn three_zones_are_created_rolled_one_at_a_time_and_fall_silent() {
     let nodes = vec![Node::new("node", "zone")];
     let nodes = Config { nodes, placement: Placement::Clusters, ..Config::default() };
     let nodes = HollowNodes::new(client.clone(), nodes).start();
-    let operator = Operator::start_with_native(client.clone(), Scope::Cluster, "embedded");
+    let operator =
+        Operator::start_with_native(&Outside::machine(), client.clone(), Scope::Cluster, "embedded");
 
     let sets: Api<StatefulSet> = Api::default_namespaced(client.clone());
     let pods: Api<Pod> = Api::default_namespaced(client);

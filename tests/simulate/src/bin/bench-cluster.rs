@@ -10,7 +10,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::json;
 use sts_plus_cluster::machinery::service::{Server, Settings as ServerSettings};
-use sts_plus_cluster::nodes::{Config, HollowNodes, Node};
+use sts_plus_cluster::nodes::{Config, HollowNodes, Node, Placement};
 use sts_plus_cluster::{Clock, controllers};
 use sts_plus_operator::operator::{self, Controllers, Settings};
 use sts_plus_operator::outbound::{Reach, Tcp};
@@ -107,6 +107,7 @@ async fn fill() -> Result<(f64, f64, usize), Box<dyn std::error::Error>> {
     let client = Client::new(server.clone(), "default");
     let nodes = Config {
         nodes: (0..3).map(|number| Node::new(format!("node-{number}"), format!("zone-{number}"))).collect(),
+        placement: Placement::Clusters,
         clock: Some(clock),
         ..Config::default()
     };

@@ -125,7 +125,8 @@ impl Rows {
     }
 
     /// The set that controls it, or those that may adopt it. One of a former set of the same name is in the way of the
-    /// new one.
+    /// new one. A set that is on its way out is left alone: the garbage collector may be removing its revisions, and one
+    /// that is woken by that would make them anew, as fast as both can, until its pods have gone.
     fn concerned_by_revision(&self, (namespace, name): &Name, revision: &Revision) -> Vec<Touched> {
         let Some(owner) = &revision.row.owner else {
             return self.concerned(namespace, |set| revision.is_adoptable(&set.selector));
@@ -134,7 +135,7 @@ impl Rows {
             let (set, _hash) = name.rsplit_once('-')?;
             self.sets.get(&(Arc::clone(namespace), Arc::from(set)))
         };
-        let set = self.controller(namespace, owner).or_else(by_name);
+        let set = self.controller(namespace, owner).or_else(by_name).filter(|set| !set.deleting);
         set.map(|set| Touched::surroundings(set)).into_iter().collect()
     }
 

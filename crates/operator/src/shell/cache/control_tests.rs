@@ -275,6 +275,19 @@ fn a_revision_wakes_its_owner_or_the_sets_that_may_adopt_it() {
     assert!(names("web").is_empty());
 }
 
+/// Deleted in the foreground, it would fight with the garbage collector over its revisions until its pods have gone.
+#[test]
+fn a_revision_does_not_wake_an_owner_that_is_on_its_way_out() {
+    let store = store();
+    let revision = revision_json("web-1", Some("web"), "web", 2);
+    upsert(&store, Resource::Revisions, &revision);
+    let mut going = set_json("web", "web", 3);
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+    assert_eq!(upsert(&store, Resource::StatefulSets, &going), ["web"]);
+    assert_eq!(remove(&store, Resource::Revisions, &revision), NOBODY);
+    assert_eq!(upsert(&store, Resource::Revisions, &revision_json("web-1", Some("web"), "web", 4)), NOBODY);
+}
+
 #[test]
 fn the_end_of_a_former_sets_revision_wakes_the_set_of_the_same_name() {
     let store = store();

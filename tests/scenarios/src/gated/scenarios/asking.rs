@@ -5,7 +5,7 @@ use sts_plus_harness::{Assets, Prometheus, Target};
 
 use super::scenarios;
 use crate::fixture::Template;
-use crate::gated::{Answers, Gated, Rollout, Says, Set};
+use crate::gated::{Gated, Rollout, Says, Set};
 use crate::scenarios::Scenario;
 
 const BASIC: &str = include_str!("../../../../../examples/phased-rollout/basic.yaml");
@@ -76,7 +76,7 @@ async fn nothing_scraped_does_not_pass_where_data_is_required(stage: Gated) {
 }
 
 async fn several_checks_must_all_pass(stage: Gated) {
-    let answers = Answers::start(Says::something()).await;
+    let answers = stage.answers(Says::something()).await;
     answers.say_to("replication_lag", Says::Values(vec![0.1, 7.5, f64::NAN]));
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 2), &Rollout::example(SEVERAL, &answers.url())).await;
@@ -103,7 +103,7 @@ async fn several_checks_must_all_pass(stage: Gated) {
 }
 
 async fn the_basic_example_works_as_it_stands(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.say_to("up{", Says::something());
     let _operator = stage.operator().await;
     let set = BASIC.split("\n---\n").next().unwrap();

@@ -5,7 +5,7 @@ use sts_plus_api::phased_rollout::GateState;
 
 use super::scenarios;
 use crate::fixture::Template;
-use crate::gated::{Answers, Gated, Rollout, Says, Set};
+use crate::gated::{Gated, Rollout, Says, Set};
 use crate::scenarios::Scenario;
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -18,7 +18,7 @@ pub(super) fn all() -> Vec<Scenario> {
 }
 
 async fn b_a14_5_n_pods_have_n_gates_and_a_final_one(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 3), &Rollout::new("web", &answers.url())).await;
     stage.change_and_observe("web", &Template::new("v2")).await;
@@ -38,7 +38,7 @@ async fn b_a14_5_n_pods_have_n_gates_and_a_final_one(stage: Gated) {
 }
 
 async fn b_a14_5_without_verify_last_there_is_no_final_gate(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-0", "web-1", "web-2"]);
     let _operator = stage.operator().await;
     let rollout = Rollout::new("web", &answers.url()).spec(&json!({ "verifyLast": false }));
@@ -51,7 +51,7 @@ async fn b_a14_5_without_verify_last_there_is_no_final_gate(stage: Gated) {
 }
 
 async fn a_gate_waits_for_min_ready_seconds(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let _operator = stage.operator().await;
     let set = Set::new("web", 2).spec(&json!({ "minReadySeconds": 2 }));
     stage.given_managed(&set, &Rollout::new("web", &answers.url())).await;
@@ -75,7 +75,7 @@ const LONGEST_SET: usize = 52;
 const LONGEST_ROLLOUT: usize = 253;
 
 async fn names_may_be_as_long_as_the_server_lets_them(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let _operator = stage.operator().await;
     let (set, rollout) = ("s".repeat(LONGEST_SET), "r".repeat(LONGEST_ROLLOUT));
     let rollout = Rollout::new(&set, &answers.url()).named(&rollout);

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::scenarios;
 use crate::fixture::Template;
-use crate::gated::{Answers, Gated, Rollout, Says, Set};
+use crate::gated::{Gated, Rollout, Says, Set};
 use crate::scenarios::Scenario;
 
 /// How long a status is held so that it comes too late: much longer than a request takes.
@@ -24,7 +24,7 @@ pub(super) fn all() -> Vec<Scenario> {
 }
 
 async fn b_a14_12_conflicts_lose_no_answer_and_repeat_no_event(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let account = stage.account("operator").await;
     let (about_to_write, mut told) = mpsc::unbounded_channel();
     let statuses = AtomicUsize::new(0);

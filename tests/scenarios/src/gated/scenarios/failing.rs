@@ -6,7 +6,7 @@ use sts_plus_api::phased_rollout::{GateState, OnFailure};
 
 use super::scenarios;
 use crate::fixture::Template;
-use crate::gated::{Answers, Gated, Rollout, Says, Set};
+use crate::gated::{Gated, Rollout, Says, Set};
 use crate::scenarios::Scenario;
 
 const ROLLBACK: &str = include_str!("../../../../../examples/phased-rollout/rollback.yaml");
@@ -27,7 +27,7 @@ pub(super) fn all() -> Vec<Scenario> {
 }
 
 async fn b_a14_13_a_failed_gate_brings_the_changed_pods_back(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-1", "web-2"]);
     let _operator = stage.operator().await;
     let set = Set::new("web", 3);
@@ -56,7 +56,7 @@ async fn b_a14_13_a_failed_gate_brings_the_changed_pods_back(stage: Gated) {
 }
 
 async fn b_a14_13_a_failed_final_gate_names_the_revision_to_restore(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-0", "web-1"]);
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 2), &Rollout::example(ROLLBACK, &answers.url())).await;
@@ -78,7 +78,7 @@ async fn b_a14_13_a_failed_final_gate_names_the_revision_to_restore(stage: Gated
 }
 
 async fn b_a14_13_a_failed_gate_pauses_until_the_revision_is_approved_anew(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-1"]);
     let _operator = stage.operator().await;
     let rollout = Rollout::new("web", &answers.url()).check(&json!({ "failureThreshold": 2 }));
@@ -100,7 +100,7 @@ async fn b_a14_13_a_failed_gate_pauses_until_the_revision_is_approved_anew(stage
 }
 
 async fn b_a14_13_too_many_errors_fail_a_gate(stage: Gated) {
-    let answers = Answers::start(Says::Error(503)).await;
+    let answers = stage.answers(Says::Error(503)).await;
     let _operator = stage.operator().await;
     let rollout = Rollout::new("web", &answers.url()).check(&json!({ "consecutiveErrorLimit": 2 }));
     stage.given_managed(&Set::new("web", 2), &rollout).await;
@@ -116,7 +116,7 @@ async fn b_a14_13_too_many_errors_fail_a_gate(stage: Gated) {
 }
 
 async fn b_a10_20_a_pod_that_goes_during_the_checks_starts_the_delay_anew(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let _operator = stage.operator().await;
     let check = json!({ "initialDelaySeconds": 1, "successThreshold": 60 });
     // Slow enough to be seen down.
@@ -144,7 +144,7 @@ async fn b_a10_20_a_pod_that_goes_during_the_checks_starts_the_delay_anew(stage:
 }
 
 async fn b_a10_21_a_pod_that_never_gets_ready_fails_its_gate_and_a_good_template_replaces_it(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let _operator = stage.operator().await;
     let rollout =
         Rollout::new("web", &answers.url()).spec(&json!({ "progressDeadlineSeconds": DEADLINE_SECONDS }));
@@ -165,7 +165,7 @@ async fn b_a10_21_a_pod_that_never_gets_ready_fails_its_gate_and_a_good_template
 }
 
 async fn b_a10_21_a_pod_that_never_gets_ready_is_brought_back(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let _operator = stage.operator().await;
     let rollout = Rollout::example(ROLLBACK, &answers.url())
         .spec(&json!({ "progressDeadlineSeconds": DEADLINE_SECONDS, "check": { "successThreshold": 1 } }));

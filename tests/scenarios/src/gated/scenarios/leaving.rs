@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::scenarios;
 use crate::fixture::Template;
-use crate::gated::{Answers, Gated, Rollout, Says, Set};
+use crate::gated::{Gated, Rollout, Says, Set};
 use crate::scenarios::Scenario;
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -19,7 +19,7 @@ pub(super) fn all() -> Vec<Scenario> {
 }
 
 async fn b_a10_12_a_rollout_that_was_suspended_midway_is_pinned_where_it_has_got_to(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-3"]);
     answers.hold(&["web-1", "web-2", "web-3"]);
     let _operator = stage.operator().await;
@@ -46,7 +46,7 @@ async fn b_a10_12_a_rollout_that_was_suspended_midway_is_pinned_where_it_has_got
 }
 
 async fn b_a10_12_a_suspended_rollout_that_freezes_moves_nothing(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-2"]);
     let _operator = stage.operator().await;
     let rollout = Rollout::new("web", &answers.url()).spec(&json!({ "suspendPolicy": "Freeze" }));
@@ -68,7 +68,7 @@ async fn b_a10_12_a_suspended_rollout_that_freezes_moves_nothing(stage: Gated) {
 }
 
 async fn b_a10_18_deleted_at_a_gate_the_set_rolls_on(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-2"]);
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 3), &Rollout::new("web", &answers.url())).await;
@@ -82,7 +82,7 @@ async fn b_a10_18_deleted_at_a_gate_the_set_rolls_on(stage: Gated) {
 }
 
 async fn b_a10_18_deleted_at_a_gate_the_set_freezes(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-2"]);
     let _operator = stage.operator().await;
     let rollout = Rollout::new("web", &answers.url()).spec(&json!({ "deletionPolicy": "Freeze" }));

@@ -13,7 +13,7 @@ use sts_plus_harness::output::output;
 
 use super::scenarios;
 use crate::fixture::Template;
-use crate::gated::{Answers, Gated, Rollout, Says, Set};
+use crate::gated::{Gated, Rollout, Says, Set};
 use crate::scenarios::Scenario;
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -42,7 +42,7 @@ async fn b_a10_13_a_partition_that_is_overwritten_at_rest_is_restored(stage: Gat
 }
 
 async fn b_a10_14_a_partition_that_is_overwritten_midway_is_restored(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-3"]);
     answers.hold(&["web-2", "web-3"]);
     let _operator = stage.operator().await;
@@ -73,7 +73,7 @@ async fn b_a10_14_a_partition_that_is_overwritten_midway_is_restored(stage: Gate
 }
 
 async fn b_a10_14_a_partition_that_is_raised_midway_is_restored(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-2"]);
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 3), &Rollout::new("web", &answers.url())).await;
@@ -153,7 +153,7 @@ async fn the_server_knows_that_the_partition_and_nothing_else_is_ours(stage: Gat
 }
 
 async fn kubectl_apply_without_a_partition_leaves_ours_alone(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let _operator = stage.operator().await;
     let user = stage.cluster.newcomer("user").unwrap();
     let everything = PolicyRule {

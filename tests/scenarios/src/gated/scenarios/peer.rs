@@ -9,7 +9,7 @@ use sts_plus_api::phased_rollout::GateState;
 
 use super::scenarios;
 use crate::fixture::Template;
-use crate::gated::{Answers, Gated, Rollout, Says, Set};
+use crate::gated::{Gated, Rollout, Says, Set};
 use crate::scenarios::Scenario;
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -127,7 +127,7 @@ async fn b_a13_9_a_deleted_rollout_leaves_nothing_behind(stage: Gated) {
 }
 
 async fn b_a13_10_to_17_a_rollout_goes_through_errors_and_failures(stage: Gated) {
-    let answers = Answers::start(Says::something()).await;
+    let answers = stage.answers(Says::something()).await;
     let _operator = stage.operator().await;
     let check = json!({
         "passWhen": "Data",

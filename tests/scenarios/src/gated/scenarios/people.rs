@@ -10,7 +10,7 @@ use sts_plus_harness::output::output;
 use super::scenarios;
 use crate::binary;
 use crate::fixture::Template;
-use crate::gated::{Answers, Gated, Rollout, Says, Set};
+use crate::gated::{Gated, Rollout, Says, Set};
 use crate::scenarios::Scenario;
 
 const APPROVAL: &str = include_str!("../../../../../examples/phased-rollout/approval.yaml");
@@ -27,7 +27,7 @@ pub(super) fn all() -> Vec<Scenario> {
 }
 
 async fn b_a14_14_each_step_is_approved_once_and_for_its_revision(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 2), &Rollout::example(APPROVAL, &answers.url())).await;
     let old = stage.view().sets["web"].update.clone();
@@ -53,7 +53,7 @@ async fn b_a14_14_each_step_is_approved_once_and_for_its_revision(stage: Gated) 
 }
 
 async fn b_a14_14_the_first_pod_alone_is_approved(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let _operator = stage.operator().await;
     let rollout = Rollout::example(APPROVAL, &answers.url()).spec(&json!({ "approval": "FirstPod" }));
     stage.given_managed(&Set::new("web", 2), &rollout).await;
@@ -66,7 +66,7 @@ async fn b_a14_14_the_first_pod_alone_is_approved(stage: Gated) {
 }
 
 async fn a_paused_rollout_asks_nothing_and_moves_nothing(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 2), &Rollout::new("web", &answers.url())).await;
     stage.patch_spec("web", &json!({ "paused": true })).await;
@@ -80,7 +80,7 @@ async fn a_paused_rollout_asks_nothing_and_moves_nothing(stage: Gated) {
 }
 
 async fn b_a14_14_people_steer_from_the_command_line(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let _operator = stage.operator().await;
     let person = stage.cluster.newcomer("person").unwrap();
     let rule = PolicyRule {

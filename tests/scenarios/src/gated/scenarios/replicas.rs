@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::scenarios;
 use crate::fixture::Template;
-use crate::gated::{Answers, Gated, Rollout, Says, Set};
+use crate::gated::{Gated, Rollout, Says, Set};
 use crate::scenarios::Scenario;
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -24,7 +24,7 @@ async fn scale(stage: &Gated, replicas: u32) {
 }
 
 async fn b_a10_5_replicas_that_are_raised_at_rest_raise_the_partition(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 2), &Rollout::new("web", &answers.url())).await;
     scale(&stage, 4).await;
@@ -39,7 +39,7 @@ async fn b_a10_5_replicas_that_are_raised_at_rest_raise_the_partition(stage: Gat
 }
 
 async fn b_a10_5_pods_that_came_with_the_template_are_told_as_ungated(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-2"]);
     let account = stage.account("operator").await;
     let operator = stage.operator_of(&account);
@@ -60,7 +60,7 @@ async fn b_a10_5_pods_that_came_with_the_template_are_told_as_ungated(stage: Gat
 }
 
 async fn b_a10_6_replicas_that_are_raised_midway_begin_the_gate_anew(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-2"]);
     answers.hold(&["web-2", "web-3", "web-4"]);
     let _operator = stage.operator().await;
@@ -86,7 +86,7 @@ async fn b_a10_6_replicas_that_are_raised_midway_begin_the_gate_anew(stage: Gate
 }
 
 async fn b_a10_7_replicas_that_are_lowered_midway_leave_no_empty_gates(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-4"]);
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 5), &Rollout::new("web", &answers.url())).await;
@@ -100,7 +100,7 @@ async fn b_a10_7_replicas_that_are_lowered_midway_leave_no_empty_gates(stage: Ga
 }
 
 async fn b_a10_8_a_set_goes_to_zero_and_comes_back(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 0), &Rollout::new("web", &answers.url())).await;
     scale(&stage, 2).await;
@@ -119,7 +119,7 @@ async fn b_a10_8_a_set_goes_to_zero_and_comes_back(stage: Gated) {
 }
 
 async fn b_a10_8_a_set_goes_to_zero_midway_and_comes_back(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-2"]);
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 3), &Rollout::new("web", &answers.url())).await;
@@ -134,7 +134,7 @@ async fn b_a10_8_a_set_goes_to_zero_midway_and_comes_back(stage: Gated) {
 }
 
 async fn a_set_of_one_pod_is_gated_before_and_after_it(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&[]);
     answers.hold(&["web-0"]);
     let _operator = stage.operator().await;

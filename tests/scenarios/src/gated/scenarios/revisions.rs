@@ -2,7 +2,7 @@
 
 use super::scenarios;
 use crate::fixture::Template;
-use crate::gated::{Answers, Gated, Rollout, Says, Set};
+use crate::gated::{Gated, Rollout, Says, Set};
 use crate::scenarios::Scenario;
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -16,7 +16,7 @@ pub(super) fn all() -> Vec<Scenario> {
 }
 
 async fn b_a10_9_another_revision_midway_starts_anew(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-2"]);
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 3), &Rollout::new("web", &answers.url())).await;
@@ -33,7 +33,7 @@ async fn b_a10_9_another_revision_midway_starts_anew(stage: Gated) {
 }
 
 async fn b_a10_10_a_revision_that_is_taken_back_midway_takes_its_pods_with_it(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-1", "web-2"]);
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 3), &Rollout::new("web", &answers.url())).await;
@@ -52,7 +52,7 @@ async fn b_a10_10_a_revision_that_is_taken_back_midway_takes_its_pods_with_it(st
 }
 
 async fn b_a10_11_a_rollout_that_runs_already_is_pinned_first(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-3"]);
     let _operator = stage.operator().await;
     stage.given(&Set::new("web", 4)).await;
@@ -72,7 +72,7 @@ async fn b_a10_11_a_rollout_that_runs_already_is_pinned_first(stage: Gated) {
 }
 
 async fn b_a10_26_an_operator_that_crashes_midway_goes_on_from_the_status(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let gates: [&[&str]; 4] = [&[], &["web-2"], &["web-1", "web-2"], &["web-0", "web-1", "web-2"]];
     for updated in gates {
         answers.hold(updated);
@@ -94,7 +94,7 @@ async fn b_a10_26_an_operator_that_crashes_midway_goes_on_from_the_status(stage:
 }
 
 async fn b_a14_7_a_template_right_after_the_end_of_a_rollout_is_gated(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-0", "web-1"]);
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 2), &Rollout::new("web", &answers.url())).await;

@@ -1,30 +1,28 @@
 //! Which set is managed, and what it must be like.
 
-use std::sync::Arc;
-
 use serde_json::json;
 use sts_plus_api::conditions::{STALLED, Truth};
-use sts_plus_harness::Assets;
 
 use super::scenarios;
-use crate::cluster::Cluster;
 use crate::fixture::Template;
-use crate::gated::{Answers, Gated, Rollout, Says, Set};
-use crate::real::RealCluster;
-use crate::scenarios::Scenario;
+use crate::gated::{Gated, Rollout, Says, Set};
+use crate::scenarios::{Scenario, Stage};
 
 pub(super) fn all() -> Vec<Scenario> {
-    scenarios![
+    let mut all = scenarios![
         b_a10_1_a_target_that_stays_missing_is_worth_an_event,
         b_a10_1_a_missing_target_is_taken_once_it_is_created,
         b_a10_2_a_wrong_strategy_is_named_and_the_set_left_alone,
         b_a10_3_a_strategy_that_is_switched_midway_stops_the_rollout_until_it_is_back,
-        b_a10_4_max_unavailable_2_still_means_one_pod_per_gate,
         b_a10_16_of_two_rollouts_the_older_has_the_set_and_the_other_inherits_it,
         b_a10_17_another_target_lets_the_former_go_first,
         b_a10_19_a_set_that_is_created_anew_is_another_one,
         b_a10_22_pods_are_named_from_the_first_ordinal_on,
-    ]
+    ];
+    let of_a_gate = scenarios![b_a10_4_max_unavailable_2_still_means_one_pod_per_gate];
+    let elsewhere = |scenario| Scenario { stage: Stage::OwnWithMaxUnavailable, ..scenario };
+    all.extend(of_a_gate.into_iter().map(elsewhere));
+    all
 }
 
 async fn b_a10_1_a_target_that_stays_missing_is_worth_an_event(stage: Gated) {
@@ -62,7 +60,7 @@ async fn b_a10_2_a_wrong_strategy_is_named_and_the_set_left_alone(stage: Gated) 
 }
 
 async fn b_a10_3_a_strategy_that_is_switched_midway_stops_the_rollout_until_it_is_back(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-3"]);
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 4), &Rollout::new("web", &answers.url())).await;
@@ -84,13 +82,8 @@ async fn b_a10_3_a_strategy_that_is_switched_midway_stops_the_rollout_until_it_i
     stage.finish();
 }
 
-async fn b_a10_4_max_unavailable_2_still_means_one_pod_per_gate(_: Gated) {
-    // The field needs a feature that is off by default.
-    let assets = Assets::find().unwrap();
-    let cluster = RealCluster::start_with(&assets, true, &["MaxUnavailableStatefulSet"]).await.unwrap();
-    let cluster: Arc<dyn Cluster> = Arc::new(cluster);
-    let stage = Gated::new(&cluster, "max-unavailable").await;
-    let answers = Answers::start(Says::Nothing).await;
+async fn b_a10_4_max_unavailable_2_still_means_one_pod_per_gate(stage: Gated) {
+    let answers = stage.answers(Says::Nothing).await;
     let _operator = stage.operator().await;
     let strategy = json!({ "updateStrategy": { "rollingUpdate": { "maxUnavailable": 2 } } });
     stage.given_managed(&Set::new("web", 4).spec(&strategy), &Rollout::new("web", &answers.url())).await;
@@ -106,7 +99,7 @@ async fn b_a10_4_max_unavailable_2_still_means_one_pod_per_gate(_: Gated) {
 }
 
 async fn b_a10_16_of_two_rollouts_the_older_has_the_set_and_the_other_inherits_it(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-2"]);
     let _operator = stage.operator().await;
     let first = Rollout::new("web", &answers.url()).named("a-first");
@@ -140,7 +133,7 @@ async fn b_a10_17_another_target_lets_the_former_go_first(stage: Gated) {
 }
 
 async fn b_a10_19_a_set_that_is_created_anew_is_another_one(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-2"]);
     let _operator = stage.operator().await;
     let set = Set::new("web", 3);
@@ -157,7 +150,7 @@ async fn b_a10_19_a_set_that_is_created_anew_is_another_one(stage: Gated) {
 }
 
 async fn b_a10_22_pods_are_named_from_the_first_ordinal_on(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     answers.hold(&["web-7"]);
     let _operator = stage.operator().await;
     let set = Set::new("web", 3).first_ordinal(5);

@@ -87,7 +87,7 @@ impl Lane {
     async fn new(cluster: &Arc<dyn Cluster>, story: Story) -> Self {
         let stage = Gated::new(cluster, &format!("crash-{story:?}").to_lowercase()).await;
         let set = Set::new(SET, REPLICAS);
-        let answers = Answers::start(Says::Nothing).await;
+        let answers = stage.answers(Says::Nothing).await;
         let mut rollout = Rollout::new(SET, &answers.url());
         if matches!(story, Story::Back) {
             answers.say_to(&set.pod(1), Says::something());

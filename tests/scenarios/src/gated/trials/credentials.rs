@@ -16,7 +16,7 @@ use sts_plus_harness::{Assets, AuthProxy, Credential, Prometheus, Target};
 use super::process::{ALLOW_LOOPBACK, Binary};
 use super::trials;
 use crate::fixture::Template;
-use crate::gated::{Answers, Gated, Rollout, Says, Set, seen};
+use crate::gated::{Gated, Rollout, Says, Set, seen};
 use crate::scenarios::Scenario;
 
 /// The Secret that the rollout names.
@@ -97,7 +97,7 @@ async fn b_a14_3_credentials_come_rotate_and_are_shown_nowhere(stage: Gated) {
 }
 
 async fn a_loopback_address_is_refused_unless_a_flag_allows_it(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let account = stage.account("operator").await;
     let binary = Binary::start(&stage, &account, &[]);
     stage.given_managed(&Set::new("web", 2), &Rollout::new("web", &answers.url())).await;

@@ -14,7 +14,7 @@ use super::trials;
 use crate::binary;
 use crate::cluster::Account;
 use crate::fixture::Template;
-use crate::gated::{Answers, Gated, Rollout, Says, Set};
+use crate::gated::{Gated, Rollout, Says, Set};
 use crate::observer::DEADLINE;
 use crate::scenarios::Scenario;
 
@@ -84,7 +84,7 @@ impl Drop for Binary {
 }
 
 async fn b_a14_11_a_sigkill_within_a_gate_changes_nothing(stage: Gated) {
-    let answers = Answers::start(Says::Nothing).await;
+    let answers = stage.answers(Says::Nothing).await;
     let account = stage.account("operator").await;
     let binary = Binary::start(&stage, &account, &[ALLOW_LOOPBACK]);
     let rollout = Rollout::new("web", &answers.url()).check(&json!({ "successThreshold": 3 }));

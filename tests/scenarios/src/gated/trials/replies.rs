@@ -8,7 +8,6 @@ use http::{HeaderValue, StatusCode};
 use serde_json::json;
 use sts_plus_api::conditions::{self, Truth};
 use sts_plus_api::phased_rollout::Verdict;
-use sts_plus_harness::AuthProxy;
 use sts_plus_harness::proxy::Conduct;
 
 use super::trials;
@@ -111,7 +110,7 @@ async fn b_a14_1_answers_without_a_result_are_neither_pass_nor_fail(stage: Gated
 /// The server passes the check once, and then gives the answer.
 async fn judged(stage: &Gated, row: Row) {
     let Row { name, answer, verdict, waits_for, words } = row;
-    let proxy = AuthProxy::start(([127, 0, 0, 1], 9).into(), None).await.unwrap();
+    let proxy = stage.server().await;
     let good = r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#;
     proxy.conduct(move |call| match call.index {
         0 => Conduct::answer(StatusCode::OK, good),
@@ -156,7 +155,7 @@ async fn judged(stage: &Gated, row: Row) {
 
 async fn b_a14_1_warnings_of_the_server_are_surfaced(stage: Gated) {
     let _operator = stage.operator().await;
-    let proxy = AuthProxy::start(([127, 0, 0, 1], 9).into(), None).await.unwrap();
+    let proxy = stage.server().await;
     let partial = json!({
         "status": "success",
         "data": { "resultType": "vector", "result": [] },

@@ -4,12 +4,11 @@ use futures::future::join_all;
 use serde_json::json;
 use sts_plus_api::conditions::{self, Truth};
 use sts_plus_api::phased_rollout::Verdict;
-use sts_plus_harness::BlackHole;
 use sts_plus_harness::wait::{NotYet, until};
 
 use super::trials;
 use crate::fixture::Template;
-use crate::gated::{Answers, Gated, Rollout, Says, Set};
+use crate::gated::{Gated, Rollout, Says, Set};
 use crate::observer::DEADLINE;
 use crate::scenarios::Scenario;
 
@@ -24,7 +23,7 @@ pub(super) fn all() -> Vec<Scenario> {
 }
 
 async fn b_a14_10_nine_rollouts_end_while_the_server_of_the_tenth_is_silent(stage: Gated) {
-    let (answers, hole) = (Answers::start(Says::Nothing).await, BlackHole::start().await.unwrap());
+    let (answers, hole) = (stage.answers(Says::Nothing).await, stage.hole().await);
     let _operator = stage.operator().await;
     let others: Vec<_> = (0..OTHERS).map(|number| format!("web{number}")).collect();
     // More checks than one server has slots for.

@@ -1,6 +1,6 @@
 //! Integration: API server and controller.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -76,7 +76,7 @@ async fn c_i4_ready_is_not_available(act: &Act) {
     let set = Set::new("web", 4).parallel().template(json!({ "spec": { "schedulerName": "nobody" } }));
     act.create_set(&set.spec(json!({ "minReadySeconds": 3600 }))).await;
     act.settled("created", pods("web-0! web-1! web-2! web-3!")).await;
-    let now = Timestamp::now();
+    let now = act.cluster.outside().now();
     let long_ago = now - SignedDuration::from_hours(2);
     for (pod, at) in [("web-0", long_ago), ("web-1", long_ago), ("web-2", now)] {
         let ready = json!({ "type": "Ready", "status": "True", "lastTransitionTime": at.strftime("%FT%TZ").to_string() });

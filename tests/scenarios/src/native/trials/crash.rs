@@ -55,7 +55,7 @@ async fn without_a_crash(cluster: &Arc<dyn Cluster>) -> (usize, Arc<Record>) {
     let act = Act::new(cluster, "o", "no-crash", None).await;
     let account = ours::account(cluster, &act.namespace).await;
     let counted = Faults::new(|_| Fault::None);
-    let operator = ours::start_as(&through(&counted, &account), &act.namespace, Features::default());
+    let operator = ours::start_as(cluster, &through(&counted, &account), &act.namespace, Features::default());
     live(&act).await;
     // Events come last.
     cluster.settled_requests(&account).await.unwrap();
@@ -71,7 +71,7 @@ async fn crash(cluster: &Arc<dyn Cluster>, write: usize, side: Side, untroubled:
     let act = Act::new(cluster, "o", &what, Some((Arc::clone(untroubled), Rival::Ours))).await;
     let account = ours::account(cluster, &act.namespace).await;
     let faults = Faults::new(crash_at(write, side));
-    let operator = ours::start_as(&through(&faults, &account), &act.namespace, Features::default());
+    let operator = ours::start_as(cluster, &through(&faults, &account), &act.namespace, Features::default());
     let life = async {
         live(&act).await;
         cluster.settled_requests(&account).await.unwrap();
@@ -83,7 +83,7 @@ async fn crash(cluster: &Arc<dyn Cluster>, write: usize, side: Side, untroubled:
     };
     operator.crash().await;
     if reached {
-        let operator = ours::start_as(&account, &act.namespace, Features::default());
+        let operator = ours::start_as(cluster, &account, &act.namespace, Features::default());
         life.await;
         operator.crash().await;
     }

@@ -1,0 +1,58 @@
+use std::collections::BTreeSet;
+
+use super::{Because, Kind, ONLY_REAL, Repertoire, groups, phased, statefulset};
+use crate::scenarios::Scenario;
+
+fn names(repertoire: &Repertoire) -> BTreeSet<&'static str> {
+    let names: BTreeSet<_> = repertoire.scenarios.iter().map(|scenario| scenario.name).collect();
+    assert_eq!(names.len(), repertoire.scenarios.len(), "no name stands for two scenarios");
+    names
+}
+
+fn all_real() -> Vec<Scenario> {
+    [groups, phased, statefulset].into_iter().flat_map(|list| list(Kind::Real).scenarios).collect()
+}
+
+#[test]
+fn everything_but_the_table_is_played_on_both_clusters() {
+    let only_real: BTreeSet<_> = ONLY_REAL.iter().map(|(name, _)| *name).collect();
+    for list in [groups, phased, statefulset] {
+        let (real, embedded) = (list(Kind::Real), list(Kind::Embedded));
+        assert_eq!(real.native, embedded.native);
+        let missing: BTreeSet<_> = names(&real).difference(&names(&embedded)).copied().collect();
+        assert!(missing.is_subset(&only_real), "{missing:?}");
+        assert!(names(&embedded).is_subset(&names(&real)), "what is played here is played there");
+    }
+}
+
+#[test]
+fn what_the_table_names_exists_and_needs_what_it_says() {
+    let all = all_real();
+    for (name, because) in ONLY_REAL {
+        let known = all.iter().find(|scenario| scenario.name == name);
+        let known = known.unwrap_or_else(|| panic!("there is no scenario {name}"));
+        assert_eq!(known.needs_binary, because == Because::OfProcesses, "{name}");
+    }
+    let processes = all.iter().filter(|scenario| scenario.needs_binary).count();
+    let told = ONLY_REAL.iter().filter(|(_, because)| *because == Because::OfProcesses).count();
+    assert_eq!(processes, told, "whatever starts the binary is in the table");
+}
+
+/// A list that one kind of test plays and the other does not would go unnoticed.
+#[test]
+fn each_list_has_a_test_for_each_kind_of_cluster() {
+    let mut played = [BTreeSet::new(), BTreeSet::new()];
+    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).unwrap() {
+        let path = file.unwrap().path();
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        for list in ["groups", "phased", "statefulset"] {
+            for (on, played) in ["Real", "Embedded"].iter().zip(&mut played) {
+                if text.contains(&format!("repertoire::{list}(repertoire::Kind::{on})")) {
+                    played.insert(list);
+                }
+            }
+        }
+    }
+    let every = BTreeSet::from(["groups", "phased", "statefulset"]);
+    assert_eq!(played, [every.clone(), every]);
+}
