@@ -12,11 +12,13 @@
 //! a scheduler, kubelets and the volume binder: pointed at any API server, it makes pods come up, fail and go away as
 //! their annotations ask. Everything runs on one [`Clock`], which a test can pause.
 
+mod affinity;
 mod chance;
 mod clock;
 pub mod controllers;
 pub mod kinds;
 pub mod machinery;
 pub mod nodes;
+mod volumes;
 
 pub use clock::Clock;

@@ -226,7 +226,7 @@ async fn hollow_nodes(control_plane: &ControlPlane, namespace: &str) -> (Identit
     };
     // All that hollow nodes need, as their documentation says.
     let cluster_rules = vec![
-        rule("nodes", &["create", "patch"]),
+        rule("nodes", &["create", "list", "patch", "watch"]),
         rule("nodes/status", &["patch"]),
         rule("persistentvolumes", &["create", "delete", "list", "patch", "watch"]),
         rule("persistentvolumes/status", &["patch"]),

@@ -26,7 +26,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::client::Body;
 use kube::{Api, Client};
 use sts_plus_cluster::machinery::service::{Gates, Server, Settings};
-use sts_plus_cluster::nodes::{Config, Delay, HollowNodes, Node, Running};
+use sts_plus_cluster::nodes::{Config, Delay, HollowNodes, Node, Placement, Running};
 use sts_plus_cluster::{Clock, controllers};
 use sts_plus_harness::Network;
 use sts_plus_harness::network::Memory;
@@ -104,6 +104,7 @@ impl EmbeddedCluster {
             start_delay: Delay::fixed(STEP),
             ready_delay: Delay::fixed(STEP),
             stop_delay: Delay::fixed(STEP),
+            placement: Placement::Clusters,
             clock: Some(clock),
             ..Config::default()
         };

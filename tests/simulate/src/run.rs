@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use serde_json::Value;
 use sts_plus_cluster::machinery::service::{Server, Settings as ServerSettings};
-use sts_plus_cluster::nodes::{Config, Delay, HollowNodes, Node};
+use sts_plus_cluster::nodes::{Config, Delay, HollowNodes, Node, Placement};
 use sts_plus_cluster::{Clock as ClusterClock, controllers};
 use sts_plus_operator::operator::{self, Controllers, Settings};
 use sts_plus_operator::outbound::Reach;
@@ -183,6 +183,7 @@ async fn on_stage(
         stop_delay: delay(6),
         seed,
         clock: Some(clock),
+        placement: Placement::Clusters,
         ..Config::default()
     };
     let nodes = HollowNodes::new(Client::new(net.server.clone(), NAMESPACE), nodes).start();

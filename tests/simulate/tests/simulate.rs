@@ -18,7 +18,7 @@ const TOGETHER: u64 = 10;
 /// Seeds that once failed, and what it was; they are run whatever the number of seeds.
 const ONCE_BAD: [(u64, &str); 1] = [(41, "a clock that lags lets pods seem unready for as long")];
 /// The seed by which each planted fault was last seen: looked at first.
-const SEEN_BY: [(Bug, u64); 24] = include!("seen_by.in");
+const SEEN_BY: [(Bug, u64); 0] = [];
 
 fn main() -> ExitCode {
     let mut trials = vec![

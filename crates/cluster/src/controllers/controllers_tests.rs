@@ -15,16 +15,23 @@ use crate::machinery::service::Settings;
 /// Turns that suffice for the controllers to finish what a write has set off.
 const TURNS: usize = 50;
 
-fn cluster() -> Client {
+pub(super) fn cluster() -> Client {
     let server = Server::new(Settings::new(Clock::at("2026-01-02T03:04:05Z".parse().unwrap()))).unwrap();
     tokio::spawn(run(server.clone()));
     Client::new(server, "default")
 }
 
-async fn settle() {
+pub(super) async fn settle() {
     for _ in 0..TURNS {
         tokio::task::yield_now().await;
     }
+}
+
+pub(super) async fn create<K: Clone + std::fmt::Debug + DeserializeOwned + serde::Serialize>(
+    api: &Api<K>,
+    value: Value,
+) {
+    api.create(&PostParams::default(), &object(value)).await.unwrap();
 }
 
 fn object<T: DeserializeOwned>(object: Value) -> T {

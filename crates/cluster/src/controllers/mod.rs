@@ -1,15 +1,19 @@
 //! What goes on around an API server whether or not anybody asks.
 //!
 //! One task follows all changes and hands each to those whom it concerns: the [`garbage`] collector, namespaces that
-//! end, protection of claims in use, budgets, quotas and endpoint slices. Each decides from what is stored now; missing a
-//! change or seeing it twice makes no difference. They write to the store directly, in a fixed order, so that a run
-//! repeats.
+//! end, nodes that fall silent and what they leave behind, the claim [`binder`] and protection of claims in use, the
+//! [`scheduler`], budgets, quotas and endpoint slices. Each decides from what is stored now; missing a change or seeing
+//! it twice makes no difference. They write to the store directly, in a fixed order, so that a run repeats.
 
+mod binder;
 mod budgets;
 mod garbage;
+mod loss;
 mod namespaces;
 mod protection;
 mod quotas;
+mod report;
+mod scheduler;
 mod slices;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +55,9 @@ struct Controllers {
     positions: BTreeMap<KindId, u64>,
     garbage: garbage::Collector,
     namespaces: namespaces::Ending,
+    loss: loss::Loss,
+    binder: binder::Binder,
+    scheduler: scheduler::Scheduler,
     /// Namespaces in which claims, budgets or slices may have to change.
     claims: BTreeSet<String>,
     budgets: BTreeSet<String>,
@@ -60,19 +67,40 @@ struct Controllers {
     volumes: bool,
 }
 
-/// Runs the controllers of a server until it is dropped.
+/// Runs the controllers of a server for as long as it is polled. A cluster without a storage class gets one, `standard`,
+/// which is the default and whose volumes are made at once and reached from everywhere.
+///
+/// Hollow nodes on the same server leave pods and claims to these controllers:
+/// [`Placement::Clusters`](crate::nodes::Placement::Clusters).
 pub async fn run(server: Server) {
     let mut controllers = Controllers::default();
-    let mut changed = server.lock().store.subscribe_all();
+    let (mut changed, clock) = {
+        let mut state = server.lock();
+        found_storage(&mut state);
+        (state.store.subscribe_all(), state.clock)
+    };
     loop {
         changed.forget();
         while controllers.rounds(&mut server.lock()) {
             // Others may write meanwhile.
             tokio::task::yield_now().await;
         }
-        if changed.hear().await.is_err() {
-            return;
+        let wake = controllers.loss.wake();
+        tokio::select! {
+            biased;
+            heard = changed.hear() => if heard.is_err() {
+                return;
+            },
+            () = tokio::time::sleep_until(clock.instant(wake.unwrap_or_default())), if wake.is_some() => {}
         }
+    }
+}
+
+fn found_storage(state: &mut State) {
+    const GROUP: &str = "storage.k8s.io";
+    let has_some = !state.objects(GROUP, "storageclasses", None).is_empty();
+    if let (false, Some(row)) = (has_some, state.row(GROUP, "storageclasses")) {
+        crate::machinery::write::introduce(state, &row, crate::volumes::standard_class());
     }
 }
 
@@ -87,16 +115,23 @@ impl Controllers {
     /// Looks at what has changed and acts. True where there is more to look at.
     fn round(&mut self, state: &mut State) -> bool {
         let seen = self.look(state);
-        if seen.is_empty() {
+        let is_late = self.loss.wake().is_some_and(|wake| wake <= state.clock.now());
+        if seen.is_empty() && !is_late && !self.scheduler.has_work() {
             return false;
         }
         for one in &seen {
             self.garbage.take(one);
             self.namespaces.take(one);
+            self.loss.take(one);
+            self.binder.take(one);
+            self.scheduler.take(one);
             self.note(one);
         }
         self.garbage.work(state);
         self.namespaces.work(state);
+        self.loss.work(state);
+        self.binder.work(state);
+        self.scheduler.work(state, &mut self.binder);
         for namespace in std::mem::take(&mut self.claims) {
             protection::claims(state, &namespace);
         }
@@ -169,6 +204,9 @@ impl Controllers {
                 *position = state.store.version();
                 found.extend(state.store.list(row.id, None).map(|(key, object)| seen(key, object, false)));
                 self.garbage.recheck();
+                self.loss.recheck();
+                self.binder.recheck();
+                self.scheduler.recheck();
             }
         }
         found

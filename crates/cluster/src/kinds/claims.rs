@@ -7,9 +7,8 @@ use crate::machinery::answer::Refusal;
 use crate::machinery::object::{self, fill, text};
 use crate::machinery::schema::Cause;
 use crate::machinery::state::State;
+use crate::volumes;
 
-/// The annotation of the class that claims without one get.
-const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 /// What keeps a claim while a pod uses it.
 pub(crate) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 /// What keeps a volume while a claim uses it.
@@ -63,11 +62,7 @@ impl Strategy for Claims {
         protect(object, CLAIM_PROTECTION);
         if object.pointer("/spec/storageClassName").is_none() {
             let classes = state.objects("storage.k8s.io", "storageclasses", None);
-            let is_default = |class: &&std::sync::Arc<Value>| {
-                let annotations = class.pointer("/metadata/annotations");
-                annotations.and_then(|all| all.get(DEFAULT_CLASS)).and_then(Value::as_str) == Some("true")
-            };
-            if let Some(class) = classes.iter().find(is_default) {
+            if let Some(class) = volumes::default_class(&classes) {
                 let name = object::name(class).to_owned();
                 object::child(object, "spec").insert("storageClassName".into(), name.into());
             }

@@ -31,6 +31,7 @@ mod small;
 
 pub(crate) use claims::{CLAIM_PROTECTION, VOLUME_PROTECTION};
 pub(crate) use namespaces::found;
+pub(crate) use pods::{assign, set_condition};
 
 /// How objects of a kind are prepared and judged beyond their schema. The order is Kubernetes' own: prepare, default,
 /// admit, validate.

@@ -155,8 +155,20 @@ pub(super) fn bind(
     binding: &Value,
     query: &Query,
 ) -> Result<Value, Refusal> {
-    let name = &key.name;
     let dry_run = query.dry_run("CreateOptions")?;
+    assign(state, kind, key, binding, dry_run)?;
+    Ok(answer::created())
+}
+
+/// As a binding asks for it, from whomever that comes.
+pub(crate) fn assign(
+    state: &mut State,
+    kind: &Kind,
+    key: &Key,
+    binding: &Value,
+    dry_run: bool,
+) -> Result<(), Refusal> {
+    let name = &key.name;
     let row = state.row("", &kind.plural).ok_or_else(Refusal::no_such_resource)?;
     let Some(pod) = state.store.get(key).cloned() else {
         return Err(Refusal::not_found(kind.resource(), name));
@@ -193,10 +205,11 @@ pub(super) fn bind(
             if !place.is_empty() {
                 object::entry(object::metadata(pod), "labels").extend(place);
             }
-            set_condition(pod, "PodScheduled", "True", &now);
+            let scheduled = json!({ "type": "PodScheduled", "status": "True", "lastProbeTime": null });
+            set_condition(pod, scheduled, &now);
         });
     }
-    Ok(answer::created())
+    Ok(())
 }
 
 /// The labels of a node that its pods get, so that they know where they are.
@@ -207,20 +220,22 @@ fn topology(state: &State, node: &str) -> Map<String, Value> {
     told.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Sets a condition of a pod.
-pub(super) fn set_condition(pod: &mut Value, kind: &str, status: &str, now: &str) {
-    let conditions = object::child(pod, "status").entry("conditions").or_insert_with(|| json!([]));
+/// Sets a condition of an object; it keeps its time where its status stays.
+pub(crate) fn set_condition(object: &mut Value, mut condition: Value, now: &str) {
+    let conditions = object::child(object, "status").entry("conditions").or_insert_with(|| json!([]));
     let Some(conditions) = conditions.as_array_mut() else {
         return;
     };
-    let condition =
-        json!({ "type": kind, "status": status, "lastProbeTime": null, "lastTransitionTime": now });
-    match conditions.iter_mut().find(|condition| text(condition, "/type") == kind) {
-        Some(found) => {
-            if text(found, "/status") != status {
-                *found = condition;
-            }
-        }
+    let kind = text(&condition, "/type").to_owned();
+    let found = conditions.iter_mut().find(|shown| text(shown, "/type") == kind);
+    let since = found
+        .as_ref()
+        .filter(|shown| text(shown, "/status") == text(&condition, "/status"))
+        .map_or(now, |shown| text(shown, "/lastTransitionTime"))
+        .to_owned();
+    object::fields(&mut condition).insert("lastTransitionTime".into(), since.into());
+    match found {
+        Some(found) => *found = condition,
         None => conditions.push(condition),
     }
 }

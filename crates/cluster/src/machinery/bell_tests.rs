@@ -26,10 +26,12 @@ async fn a_stroke_before_the_wait_is_heard_once() {
     bell.ring();
     bell.ring();
     ear.hear().await.unwrap();
-    let mut again = std::pin::pin!(ear.hear());
-    assert!(futures::poll!(again.as_mut()).is_pending());
-    bell.ring();
-    again.await.unwrap();
+    {
+        let mut again = std::pin::pin!(ear.hear());
+        assert!(futures::poll!(again.as_mut()).is_pending());
+        bell.ring();
+        again.await.unwrap();
+    }
     bell.ring();
     ear.forget();
     assert!(futures::poll!(std::pin::pin!(ear.hear())).is_pending());

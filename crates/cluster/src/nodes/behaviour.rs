@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
+use super::network::Answers;
+use super::probes::Purpose;
 use crate::chance;
 
 /// What every annotation here begins with.
@@ -16,8 +18,16 @@ pub const START_DELAY: &str = "hollow.sts.plus/start-delay";
 pub const READY_DELAY: &str = "hollow.sts.plus/ready-delay";
 /// Time from the deletion request to the pod being gone: a [`Delay`].
 pub const STOP_DELAY: &str = "hollow.sts.plus/stop-delay";
-/// What goes wrong: `never-ready`, `crash-loop`, `image-pull`, `stuck-terminating` or `unready-after=<delay>`;
-/// empty means nothing.
+/// Time that each init container takes: a [`Delay`].
+pub const INIT_DELAY: &str = "hollow.sts.plus/init-delay";
+/// How exec probes end: `pass` or `fail`, or one of them by kind such as `readiness=fail,liveness=pass`.
+pub const EXEC: &str = "hollow.sts.plus/exec";
+/// What is answered to HTTP requests, a line per path: `<path> <status>|hang|reset [after <duration>] [body <text>]`.
+pub const HTTP: &str = "hollow.sts.plus/http";
+/// On a node, `true`: it is lost, until that is taken back.
+pub const LOST: &str = "hollow.sts.plus/lost";
+/// What goes wrong: `never-ready`, `crash-loop`, `init-crash-loop`, `image-pull`, `stuck-terminating`,
+/// `unready-after=<delay>`, `exit-after=<delay>` or `fail-after=<delay>`; empty means nothing.
 pub const FAULT: &str = "hollow.sts.plus/fault";
 /// Which ordinals the fault hits, such as `0,2`; without it, all.
 pub const FAULT_ORDINALS: &str = "hollow.sts.plus/fault-ordinals";
@@ -84,7 +94,7 @@ impl FromStr for Delay {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, DelayError> {
+pub(super) fn duration(text: &str) -> Result<Duration, DelayError> {
     let signed: SignedDuration = text.parse().map_err(|_| DelayError::NotADuration(text.to_owned()))?;
     let delay = Duration::try_from(signed).map_err(|_| DelayError::OutOfBounds(text.to_owned()))?;
     if delay > MAX_DELAY { Err(DelayError::OutOfBounds(text.to_owned())) } else { Ok(delay) }
@@ -97,18 +107,22 @@ pub(super) enum Fault {
     CrashLoop,
     ImagePull,
     StuckTerminating,
+    InitCrashLoop,
     UnreadyAfter(Delay),
+    /// The containers end by themselves, with this exit code.
+    EndAfter(Delay, u8),
 }
 
 /// Why a text is not a fault.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FaultError {
     #[error(
-        "`{0}` is not never-ready, crash-loop, image-pull, stuck-terminating or unready-after=<duration>"
+        "`{0}` is not never-ready, crash-loop, init-crash-loop, image-pull, stuck-terminating, \
+         unready-after=<duration>, exit-after=<duration> or fail-after=<duration>"
     )]
     Unknown(String),
-    #[error("unready-after: {0}")]
-    UnreadyAfter(DelayError),
+    #[error("{0}: {1}")]
+    After(String, DelayError),
 }
 
 impl FromStr for Fault {
@@ -120,11 +134,72 @@ impl FromStr for Fault {
             "crash-loop" => Ok(Fault::CrashLoop),
             "image-pull" => Ok(Fault::ImagePull),
             "stuck-terminating" => Ok(Fault::StuckTerminating),
-            _ => match text.strip_prefix("unready-after=") {
-                Some(delay) => delay.parse().map(Fault::UnreadyAfter).map_err(FaultError::UnreadyAfter),
-                None => Err(FaultError::Unknown(text.to_owned())),
-            },
+            "init-crash-loop" => Ok(Fault::InitCrashLoop),
+            _ => {
+                let (what, delay) = text.split_once('=').unwrap_or_default();
+                let fault = match what {
+                    "unready-after" => Fault::UnreadyAfter,
+                    "exit-after" => |delay| Fault::EndAfter(delay, 0),
+                    "fail-after" => |delay| Fault::EndAfter(delay, 1),
+                    _ => return Err(FaultError::Unknown(text.to_owned())),
+                };
+                delay.parse().map(fault).map_err(|error| FaultError::After(what.to_owned(), error))
+            }
         }
+    }
+}
+
+/// How exec probes end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exec {
+    startup: bool,
+    readiness: bool,
+    liveness: bool,
+}
+
+impl Default for Exec {
+    fn default() -> Self {
+        Exec { startup: true, readiness: true, liveness: true }
+    }
+}
+
+impl Exec {
+    pub(super) fn passes(self, purpose: Purpose) -> bool {
+        match purpose {
+            Purpose::Startup => self.startup,
+            Purpose::Readiness => self.readiness,
+            Purpose::Liveness => self.liveness,
+        }
+    }
+}
+
+/// Why a text does not say how exec probes end.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is neither pass or fail nor such as readiness=fail,liveness=pass")]
+pub(super) struct ExecError(String);
+
+impl FromStr for Exec {
+    type Err = ExecError;
+
+    fn from_str(text: &str) -> Result<Self, ExecError> {
+        let mut exec = Exec::default();
+        for part in text.split(',').map(str::trim) {
+            let (purpose, end) =
+                part.split_once('=').map_or(("", part), |(purpose, end)| (purpose.trim(), end.trim()));
+            let passes = match end {
+                "pass" => true,
+                "fail" => false,
+                _ => return Err(ExecError(text.to_owned())),
+            };
+            match purpose {
+                "" => exec = Exec { startup: passes, readiness: passes, liveness: passes },
+                "startup" => exec.startup = passes,
+                "readiness" => exec.readiness = passes,
+                "liveness" => exec.liveness = passes,
+                _ => return Err(ExecError(text.to_owned())),
+            }
+        }
+        Ok(exec)
     }
 }
 
@@ -134,7 +209,10 @@ pub(super) struct Behaviour {
     pub(super) start: Option<Delay>,
     pub(super) ready: Option<Delay>,
     pub(super) stop: Option<Delay>,
+    pub(super) init: Option<Delay>,
     pub(super) fault: Option<Fault>,
+    pub(super) exec: Option<Exec>,
+    pub(super) answers: Option<Answers>,
     /// What could not be read and why, for the pod's owner to see.
     pub(super) complaint: Option<String>,
 }
@@ -156,6 +234,9 @@ impl Behaviour {
                 START_DELAY => behaviour.start = value.parse().map_err(|error| complain(&error)).ok(),
                 READY_DELAY => behaviour.ready = value.parse().map_err(|error| complain(&error)).ok(),
                 STOP_DELAY => behaviour.stop = value.parse().map_err(|error| complain(&error)).ok(),
+                INIT_DELAY => behaviour.init = value.parse().map_err(|error| complain(&error)).ok(),
+                EXEC => behaviour.exec = value.parse().map_err(|error| complain(&error)).ok(),
+                HTTP => behaviour.answers = value.parse().map_err(|error| complain(&error)).ok(),
                 FAULT if value.is_empty() => {}
                 FAULT => behaviour.fault = value.parse().map_err(|error| complain(&error)).ok(),
                 FAULT_ORDINALS => match ordinals(value) {

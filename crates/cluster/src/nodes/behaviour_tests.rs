@@ -57,6 +57,9 @@ fn faults_are_read_and_kept_to_their_ordinals() {
         (" crash-loop ", Some(Fault::CrashLoop)),
         ("image-pull", Some(Fault::ImagePull)),
         ("stuck-terminating", Some(Fault::StuckTerminating)),
+        ("init-crash-loop", Some(Fault::InitCrashLoop)),
+        ("exit-after=3s", Some(Fault::EndAfter(Delay::fixed(MS(3_000)), 0))),
+        ("fail-after=0s", Some(Fault::EndAfter(Delay::NONE, 1))),
         ("unready-after=3s", Some(Fault::UnreadyAfter(Delay::fixed(MS(3_000))))),
         ("unready-after=1s..2s", Some(Fault::UnreadyAfter(Delay::between(MS(1_000), MS(2_000))))),
         ("", None),
@@ -112,4 +115,26 @@ fn an_unreadable_list_of_ordinals_restricts_nothing() {
         assert_eq!(behaviour.fault, Some(Fault::CrashLoop), "{ordinals:?}");
         assert!(behaviour.complaint.unwrap().starts_with(FAULT_ORDINALS), "{ordinals:?}");
     }
+}
+
+#[test]
+fn exec_probes_end_as_they_are_told() {
+    use Purpose::{Liveness, Readiness, Startup};
+    for (text, expected) in [
+        ("pass", [true, true, true]),
+        ("fail", [false, false, false]),
+        ("readiness=fail", [true, false, true]),
+        ("fail, startup = pass", [true, false, false]),
+        ("startup=fail,liveness=fail,readiness=pass", [false, true, false]),
+    ] {
+        let exec = read(&[(EXEC, text)]).exec.unwrap();
+        assert_eq!([Startup, Readiness, Liveness].map(|purpose| exec.passes(purpose)), expected, "{text}");
+    }
+    for text in ["", "yes", "readiness", "other=pass", "readiness=yes"] {
+        let behaviour = read(&[(EXEC, text)]);
+        assert_eq!(behaviour.exec, None, "{text}");
+        assert!(behaviour.complaint.unwrap().starts_with(EXEC), "{text}");
+    }
+    assert!(read(&[(HTTP, "/ nothing")]).complaint.is_some());
+    assert!(read(&[(HTTP, "/ 404")]).answers.is_some());
 }

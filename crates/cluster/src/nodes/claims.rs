@@ -1,7 +1,7 @@
 //! The keeper of claims: gives each pending claim a volume of its own, as a provisioner and the volume binder
 //! would, and takes the volume back when its claim is gone.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::json;
@@ -10,10 +10,9 @@ use super::call::Call;
 use super::shell::{Keeper, Step};
 use super::watch::{Event, Key, Row};
 use crate::clock::Moment;
-
-/// The provisioner that our volumes name.
-const PROVISIONER: &str = "hollow.sts.plus/volumes";
-const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+use crate::volumes::{
+    self, BIND_COMPLETED, BOUND_BY_CONTROLLER, Fate, NewVolume, PROVISIONED_BY, PROVISIONER,
+};
 
 /// What the keeper of claims is told.
 #[derive(Debug)]
@@ -86,15 +85,9 @@ pub(super) struct Volume {
     name: String,
     /// Namespace of its claim, for a volume that we made.
     ours: Option<String>,
-    reclaim: Reclaim,
+    reclaim: Fate,
     phase: String,
     deleting: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reclaim {
-    Delete,
-    Keep,
 }
 
 #[derive(Deserialize)]
@@ -126,11 +119,7 @@ impl From<VolumeWire> for Volume {
         let made_by_us = metadata.annotations.get(PROVISIONED_BY).is_some_and(|by| by == PROVISIONER);
         let (claim, namespace) =
             wire.spec.claim_ref.map_or((None, None), |claim| (claim.uid, Some(claim.namespace)));
-        let reclaim = if wire.spec.persistent_volume_reclaim_policy == "Delete" {
-            Reclaim::Delete
-        } else {
-            Reclaim::Keep
-        };
+        let reclaim = Fate::of(&wire.spec.persistent_volume_reclaim_policy);
         Volume {
             ours: namespace.filter(|_| made_by_us && claim.is_some()),
             key: claim.unwrap_or_else(|| metadata.uid.clone()),
@@ -181,8 +170,8 @@ pub(super) enum Write {
 
 /// All claims and volumes that are known.
 pub(super) struct Claims {
-    known: HashMap<Key, Claim>,
-    volumes: HashMap<Key, Volume>,
+    known: BTreeMap<Key, Claim>,
+    volumes: BTreeMap<Key, Volume>,
     /// The namespaces whose claims are followed; none means all.
     namespaces: BTreeSet<String>,
     /// How many first lists of claims are still to come: until then a claim may be there unseen.
@@ -194,8 +183,8 @@ impl Claims {
     /// A keeper for the claims of these namespaces, or of all where there is none.
     pub(super) fn new(namespaces: BTreeSet<String>) -> Self {
         Claims {
-            known: HashMap::new(),
-            volumes: HashMap::new(),
+            known: BTreeMap::new(),
+            volumes: BTreeMap::new(),
             lists_missing: namespaces.len().max(1),
             volumes_missing: true,
             namespaces,
@@ -218,8 +207,8 @@ impl Claims {
                 let followed = self.namespaces.is_empty() || self.namespaces.contains(namespace);
                 match volume.reclaim {
                     _ if !followed => None,
-                    Reclaim::Delete => Some(Write::Reclaim),
-                    Reclaim::Keep => (volume.phase != "Released").then_some(Write::Release),
+                    Fate::Delete => Some(Write::Reclaim),
+                    Fate::Keep => (volume.phase != "Released").then_some(Write::Release),
                 }
             }
             (None, _) => None,
@@ -240,30 +229,24 @@ impl Claim {
     }
 
     fn volume_name(&self) -> String {
-        format!("pvc-{}", self.metadata.uid)
+        volumes::name_for(&self.metadata.uid)
     }
 
     fn provision(&self) -> Vec<Call> {
         let Metadata { uid, namespace, name, .. } = &self.metadata;
-        let volume = self.volume_name();
-        let body = json!({
-            "apiVersion": "v1", "kind": "PersistentVolume",
-            "metadata": { "name": volume, "annotations": { PROVISIONED_BY: PROVISIONER } },
-            "spec": {
-                "capacity": { "storage": self.spec.resources.requests.storage },
-                "accessModes": self.spec.access_modes,
-                "volumeMode": self.spec.volume_mode,
-                "storageClassName": self.spec.storage_class_name,
-                "persistentVolumeReclaimPolicy": "Delete",
-                "claimRef": {
-                    "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-                    "namespace": namespace, "name": name, "uid": **uid,
-                },
-                // Nothing ever opens it.
-                "hostPath": { "path": format!("/hollow/{volume}") },
-            },
-        });
-        vec![Call::create("/api/v1/persistentvolumes".to_owned(), body), bind_volume(&volume, "Bound")]
+        let volume = NewVolume {
+            uid,
+            namespace,
+            claim: name,
+            storage: self.spec.resources.requests.storage.as_deref(),
+            access_modes: json!(self.spec.access_modes),
+            volume_mode: self.spec.volume_mode.as_deref(),
+            class: self.spec.storage_class_name.as_deref(),
+            provisioner: PROVISIONER,
+            reclaim: "Delete",
+        };
+        let create = Call::create("/api/v1/persistentvolumes".to_owned(), volume.object());
+        vec![create, bind_volume(&self.volume_name(), "Bound")]
     }
 
     fn bind(&self) -> Vec<Call> {
@@ -271,7 +254,7 @@ impl Claim {
         let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
         let binding = json!({
             "metadata": { "uid": **uid, "annotations": {
-                "pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes",
+                BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes",
             } },
             "spec": { "volumeName": self.volume_name() },
         });

@@ -1,17 +1,30 @@
 //! What happens to a pod next: a pure decision from what the API server shows, what was done and when.
 //!
 //! ```text
-//! unbound --bind--> Pending --start-delay--> Running --ready-delay--> Ready --deletion, stop-delay--> gone
-//!                      |                        |                       |
-//!                 image-pull               crash-loop,             unready-after,
-//!                                          never-ready             a closed gate       (all of them heal)
+//! unbound --bind--> Pending --start-delay, init containers--> Running --ready-delay, probes--> Ready
+//!                      |                                         |                              |
+//!              init-crash-loop,                     crash-loop, never-ready,              unready-after,
+//!              image-pull                           exit-after, fail-after,               a closed gate,
+//!                                                   a dead liveness probe                 a failing probe
+//!
+//! Ready --deletion, stop-delay or the end of its grace--> gone
+//! ```
+//!
+//! Faults heal when they are taken back. A run that ends leads, as the restart policy has it, to the next one or to
+//! the end of the pod:
+//!
+//! ```text
+//! Running --ended--> Running again (the first time) or CrashLoopBackOff --back-off--> Running again
+//!            \----> Succeeded or Failed
 //! ```
 
 use std::time::Duration;
 
+use super::Placement;
 use super::behaviour::{Delay, Fault};
 use super::node::Nodes;
-use super::pod::{Containers, Phase, Place, Pod, Stage};
+use super::pod::{CRASHED, Containers, Init, InitState, Phase, Place, Pod, RestartPolicy, Stage};
+use super::probes::{Health, Purpose};
 use super::shell::Step;
 use crate::clock::Moment;
 
@@ -20,6 +33,11 @@ use crate::clock::Moment;
 const CRASH_BACKOFF_FIRST: Duration = Duration::from_secs(1);
 /// The longest wait before a restart, as a kubelet has it.
 const CRASH_BACKOFF_MOST: Duration = Duration::from_mins(5);
+
+/// A run that lasts this long makes the crashes before it forgotten, as a kubelet has it.
+const BACKOFF_FORGOTTEN: Duration = Duration::from_mins(10);
+/// Exit code of a container that its kubelet kills.
+const KILLED: u8 = 137;
 
 /// What is written of a pod. Holds no time: the same write decided again is recognised as the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +64,12 @@ pub(super) struct Progress {
     /// The containers entered their state, or restarted.
     containers: Option<Moment>,
     containers_ready: Option<Moment>,
+    /// The init container whose turn it is entered its state.
+    init: Option<Moment>,
     deletion: Option<Moment>,
+    /// Runs that ended since the last long one, and until when the next one waits.
+    streak: u32,
+    backoff: Option<Moment>,
     fault: Option<(Option<Fault>, Moment)>,
     complained: Option<String>,
 }
@@ -58,6 +81,8 @@ pub(super) struct Defaults {
     pub(super) ready: Delay,
     pub(super) stop: Delay,
     pub(super) seed: u64,
+    /// Who binds pods, and who says that a node is lost.
+    pub(super) placement: Placement,
 }
 
 impl Progress {
@@ -72,6 +97,9 @@ impl Progress {
         if pod.stage.containers_ready {
             self.containers_ready.get_or_insert(now);
         }
+        if matches!(pod.stage.init, Init::At { .. }) {
+            self.init.get_or_insert(now);
+        }
         if pod.deletion_grace.is_some() {
             self.deletion.get_or_insert(now);
         }
@@ -85,6 +113,10 @@ impl Progress {
         match write {
             Write::Bind(_) => self.bound = Some(now),
             Write::Report(stage) => {
+                if stage.init != pod.stage.init {
+                    self.init = Some(now);
+                }
+                self.count_runs(pod, stage, now);
                 if (stage.containers, stage.restarts) != (pod.stage.containers, pod.stage.restarts) {
                     self.containers = Some(now);
                 }
@@ -96,6 +128,24 @@ impl Progress {
             Write::Unschedulable(_) | Write::NotReady | Write::Remove => {}
         }
     }
+
+    /// How many runs have ended in a row, none of them a long one.
+    fn streak(&self, now: Moment) -> u32 {
+        let began = self.containers.unwrap_or(now);
+        if now.saturating_sub(began) < BACKOFF_FORGOTTEN { self.streak } else { 0 }
+    }
+
+    fn count_runs(&mut self, pod: &Pod, stage: &Stage, now: Moment) {
+        let is_over = pod.stage.containers == Containers::Running
+            && (stage.containers != Containers::Running || stage.restarts != pod.stage.restarts);
+        // That fault keeps its own count.
+        if is_over && pod.behaviour.fault != Some(Fault::CrashLoop) {
+            let streak = self.streak(now);
+            self.backoff =
+                (stage.containers == Containers::CrashLoopBackOff).then(|| now + crash_backoff(streak));
+            self.streak = streak.saturating_add(1);
+        }
+    }
 }
 
 /// The next step of a pod's life.
@@ -104,11 +154,16 @@ pub(super) fn next(
     progress: &Progress,
     nodes: &Nodes,
     defaults: &Defaults,
+    health: Health,
     now: Moment,
 ) -> Step<Write> {
+    let is_left_to_cluster = defaults.placement == Placement::Clusters;
     let step = match &pod.place {
+        // A node that is lost writes nothing: the cluster finds out by itself.
+        Place::Bound(node) if nodes.lost.contains(node) && is_left_to_cluster => return Step::Rest,
         Place::Bound(node) if nodes.lost.contains(node) => cut_off(pod),
-        Place::Bound(node) if nodes.has(node) => Life { pod, progress, defaults, now }.next(),
+        Place::Bound(node) if nodes.has(node) => Life { pod, progress, defaults, health, now }.next(),
+        Place::Unbound(_) if is_left_to_cluster => return Step::Rest,
         Place::Unbound(wants) if pod.deletion_grace.is_none() => match nodes.choose(wants, &pod.name) {
             Ok(node) => Step::Write(Write::Bind(node.name.clone())),
             Err(_) if is_marked_unschedulable(pod) => Step::Rest,
@@ -141,6 +196,7 @@ struct Life<'a> {
     pod: &'a Pod,
     progress: &'a Progress,
     defaults: &'a Defaults,
+    health: Health,
     now: Moment,
 }
 
@@ -149,7 +205,7 @@ impl Life<'_> {
         if let Some(grace) = self.pod.deletion_grace {
             return self.stop(grace);
         }
-        if self.pod.stage.phase == Phase::Finished {
+        if matches!(self.pod.stage.phase, Phase::Succeeded | Phase::Failed) {
             return Step::Rest;
         }
         let started = self.pod.stage.containers != Containers::Creating;
@@ -158,10 +214,12 @@ impl Life<'_> {
         if !started && self.now < start {
             return Step::Wait(start);
         }
-        let (stage, wake) = match self.pod.behaviour.fault {
-            Some(Fault::ImagePull) => self.without_image(),
-            Some(Fault::CrashLoop) => self.crashing(),
-            _ => self.running(),
+        let (stage, wake) = match (self.initializing(), self.pod.behaviour.fault) {
+            (Some(initializing), _) => initializing,
+            (None, Some(Fault::ImagePull)) => self.without_image(),
+            (None, Some(Fault::CrashLoop)) if self.pod.policy == RestartPolicy::Never => self.ended(CRASHED),
+            (None, Some(Fault::CrashLoop)) => self.crashing(),
+            (None, _) => self.running(),
         };
         match wake {
             _ if stage != self.pod.stage => Step::Write(Write::Report(stage)),
@@ -171,8 +229,10 @@ impl Life<'_> {
     }
 
     fn stop(&self, grace: i64) -> Step<Write> {
+        let delay = self.delay(self.pod.behaviour.stop, self.defaults.stop, "stop");
+        // Whatever has not stopped by the end of its grace is killed.
         let end = self.since(self.progress.deletion)
-            + self.delay(self.pod.behaviour.stop, self.defaults.stop, "stop");
+            + delay.min(Duration::from_secs(u64::try_from(grace).unwrap_or_default()));
         // Without grace left the pod has been removed already and only finalizers keep the object.
         if grace == 0 || self.pod.behaviour.fault == Some(Fault::StuckTerminating) {
             Step::Rest
@@ -185,7 +245,9 @@ impl Life<'_> {
 
     fn without_image(&self) -> (Stage, Option<Moment>) {
         let stage = Stage {
+            init: Init::Done,
             containers: Containers::ImagePullBackOff,
+            started: false,
             containers_ready: false,
             ready: false,
             // A pod whose containers once ran stays Running.
@@ -204,23 +266,113 @@ impl Life<'_> {
         };
         let stage = Stage {
             phase: Phase::Running,
+            init: Init::Done,
             containers: Containers::CrashLoopBackOff,
             restarts,
+            exit: CRASHED,
+            started: false,
             containers_ready: false,
             ready: false,
         };
         (stage, wake)
     }
 
+    /// Where the init containers are; nothing once all are done.
+    fn initializing(&self) -> Option<(Stage, Option<Moment>)> {
+        let shown = self.pod.stage.init;
+        let (mut index, mut restarts, mut began) = match shown {
+            Init::Done => return None,
+            Init::Waiting => (0, 0, self.now),
+            Init::At { index, state: InitState::Running, restarts } => {
+                (index, restarts, self.since(self.progress.init))
+            }
+            Init::At { index, restarts, .. } => (index, restarts.saturating_add(1), self.now),
+        };
+        let at =
+            |index, state, restarts| Stage { init: Init::At { index, state, restarts }, ..self.pod.stage };
+        for container in self.pod.initializing().skip(index) {
+            // The first one fails: the others never have a turn.
+            if self.pod.behaviour.fault == Some(Fault::InitCrashLoop) && index == 0 {
+                return Some(self.failing_init());
+            }
+            let delay = self.pod.behaviour.init.unwrap_or_default();
+            let delay = delay.draw(self.defaults.seed, &format!("{}/init/{}", self.pod.key, container.name));
+            if self.now < began + delay {
+                return Some((at(index, InitState::Running, restarts), Some(began + delay)));
+            }
+            (index, restarts, began) = (index + 1, 0, self.now);
+        }
+        None
+    }
+
+    fn failing_init(&self) -> (Stage, Option<Moment>) {
+        let at = |state, restarts| Stage { init: Init::At { index: 0, state, restarts }, ..self.pod.stage };
+        match self.pod.stage.init {
+            _ if self.pod.policy == RestartPolicy::Never => {
+                (Stage { phase: Phase::Failed, ..at(InitState::Failed, 0) }, None)
+            }
+            Init::At { state: InitState::CrashLoopBackOff, restarts, .. } => {
+                let again = self.since(self.progress.init) + crash_backoff(restarts);
+                if self.now < again {
+                    (self.pod.stage, Some(again))
+                } else {
+                    (at(InitState::CrashLoopBackOff, restarts.saturating_add(1)), None)
+                }
+            }
+            _ => (at(InitState::CrashLoopBackOff, 1), None),
+        }
+    }
+
     fn running(&self) -> (Stage, Option<Moment>) {
         let shown = self.pod.stage;
-        let since = if shown.containers == Containers::Running {
-            self.since(self.progress.containers)
-        } else {
-            self.now
+        if let (Containers::CrashLoopBackOff, Some(again)) = (shown.containers, self.progress.backoff)
+            && self.now < again
+        {
+            return (shown, Some(again));
+        }
+        let is_running = shown.containers == Containers::Running;
+        let since = if is_running { self.since(self.progress.containers) } else { self.now };
+        let end = match self.pod.behaviour.fault {
+            Some(Fault::EndAfter(delay, code)) => {
+                let text = format!("{}/end/{}", self.pod.key, shown.restarts);
+                Some((since + delay.draw(self.defaults.seed, &text), code))
+            }
+            _ => None,
         };
+        match end {
+            _ if is_running && self.health.dead => return self.ended(KILLED),
+            Some((end, code)) if is_running && end <= self.now => return self.ended(code),
+            _ => {}
+        }
+        let (is_ready, wake) = self.readiness(since);
+        let containers_ready = is_ready && (self.pod.probes.is_empty() || is_running && self.health.ready);
+        let stage = Stage {
+            phase: Phase::Running,
+            init: Init::Done,
+            containers: Containers::Running,
+            // Leaving a crash loop takes one restart, the one that succeeds.
+            restarts: shown
+                .restarts
+                .saturating_add(u32::from(shown.containers == Containers::CrashLoopBackOff)),
+            exit: shown.exit,
+            started: self.is_started(is_running),
+            containers_ready,
+            ready: containers_ready && self.pod.closed_gate().is_none(),
+        };
+        let end = end.map(|(end, _)| end);
+        (stage, wake.into_iter().chain(end).min())
+    }
+
+    /// Containers that have just begun have not answered any startup probe.
+    fn is_started(&self, is_running: bool) -> bool {
+        let is_asked = self.pod.probes.iter().any(|probe| probe.purpose == Purpose::Startup);
+        !is_asked || is_running && self.health.started
+    }
+
+    /// Whether delays and faults let a run be ready that began then, and when that changes.
+    fn readiness(&self, since: Moment) -> (bool, Option<Moment>) {
         let ready = since + self.delay(self.pod.behaviour.ready, self.defaults.ready, "ready");
-        let (containers_ready, wake) = match self.pod.behaviour.fault {
+        match self.pod.behaviour.fault {
             Some(Fault::NeverReady) => (false, None),
             _ if self.now < ready => (false, Some(ready)),
             Some(Fault::UnreadyAfter(delay)) => {
@@ -229,18 +381,34 @@ impl Life<'_> {
                 (self.now < end, (self.now < end).then_some(end))
             }
             _ => (true, None),
+        }
+    }
+
+    /// What follows the end of a run.
+    fn ended(&self, exit: u8) -> (Stage, Option<Moment>) {
+        let shown = self.pod.stage;
+        let over =
+            Stage { exit, started: false, containers_ready: false, ready: false, init: Init::Done, ..shown };
+        let begins_again = match self.pod.policy {
+            RestartPolicy::Always => true,
+            RestartPolicy::OnFailure => exit != 0,
+            RestartPolicy::Never => false,
         };
-        let stage = Stage {
-            phase: Phase::Running,
-            containers: Containers::Running,
-            // Leaving a crash loop takes one restart, the one that succeeds.
-            restarts: shown
-                .restarts
-                .saturating_add(u32::from(shown.containers == Containers::CrashLoopBackOff)),
-            containers_ready,
-            ready: containers_ready && self.pod.closed_gate().is_none(),
+        let stage = if !begins_again {
+            let phase = if exit == 0 { Phase::Succeeded } else { Phase::Failed };
+            Stage { phase, containers: Containers::Ended, ..over }
+        } else if self.progress.streak(self.now) == 0 {
+            let started = self.is_started(false);
+            Stage {
+                containers: Containers::Running,
+                restarts: shown.restarts.saturating_add(1),
+                started,
+                ..over
+            }
+        } else {
+            Stage { containers: Containers::CrashLoopBackOff, ..over }
         };
-        (stage, wake)
+        (stage, None)
     }
 
     /// When the containers were last both ready and under their present fault.

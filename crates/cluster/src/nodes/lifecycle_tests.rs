@@ -2,25 +2,20 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::super::behaviour::{FAULT, READY_DELAY, START_DELAY, STOP_DELAY};
+use super::super::behaviour::{FAULT, INIT_DELAY, READY_DELAY, START_DELAY, STOP_DELAY};
 use super::super::node::Node;
 use super::super::pod::tests::pod_with;
 use super::*;
 
 const MS: fn(u64) -> Moment = Duration::from_millis;
 
-const RUNNING: Stage = Stage {
-    phase: Phase::Running,
-    containers: Containers::Running,
-    restarts: 0,
-    containers_ready: false,
-    ready: false,
-};
+const RUNNING: Stage =
+    Stage { phase: Phase::Running, containers: Containers::Running, started: true, ..Stage::NEW };
 const READY: Stage = Stage { containers_ready: true, ready: true, ..RUNNING };
 const IMAGE_PULL: Stage = Stage { containers: Containers::ImagePullBackOff, ..Stage::NEW };
 
 fn crashing(restarts: u32) -> Stage {
-    Stage { containers: Containers::CrashLoopBackOff, restarts, ..RUNNING }
+    Stage { containers: Containers::CrashLoopBackOff, restarts, started: false, ..RUNNING }
 }
 
 /// A pod that lives through what it is told, with every write echoed at once.
@@ -29,6 +24,7 @@ struct Story {
     progress: Progress,
     nodes: Nodes,
     defaults: Defaults,
+    health: Health,
     now: Moment,
 }
 
@@ -41,6 +37,7 @@ impl Story {
             progress: Progress::default(),
             nodes,
             defaults: Defaults::default(),
+            health: Health::FINE,
             now: MS(1_000),
         };
         story.progress.see(&story.pod, story.now);
@@ -60,7 +57,7 @@ impl Story {
     }
 
     fn next(&self) -> Step<Write> {
-        next(&self.pod, &self.progress, &self.nodes, &self.defaults, self.now)
+        next(&self.pod, &self.progress, &self.nodes, &self.defaults, self.health, self.now)
     }
 
     /// Makes the write that is due, and shows its effect.
@@ -124,6 +121,10 @@ fn delays_are_counted_from_the_step_before() {
     story.delete(30);
     story.waits(MS(30));
     assert_eq!(story.act(), Write::Remove);
+    let mut slow = Story::at(READY, &json!({ STOP_DELAY: "1h" }));
+    slow.delete(2);
+    slow.waits(MS(2_000));
+    assert_eq!(slow.act(), Write::Remove, "what does not stop is killed");
 }
 
 #[test]
@@ -146,6 +147,7 @@ fn the_configured_delays_hold_where_the_pod_names_none() {
         ready: Delay::fixed(MS(99)),
         stop: Delay::fixed(MS(30)),
         seed: 1,
+        placement: Placement::Ours,
     };
     story.waits(MS(10));
     story.reports(READY);
@@ -174,7 +176,7 @@ fn faults_take_hold_on_a_live_pod_and_heal() {
         ("never-ready", RUNNING, READY),
         ("crash-loop", crashing(1), Stage { restarts: 2, ..READY }),
         // A pod that ran stays Running, even if its image is gone.
-        ("image-pull", Stage { containers: Containers::ImagePullBackOff, ..RUNNING }, READY),
+        ("image-pull", Stage { containers: Containers::ImagePullBackOff, started: false, ..RUNNING }, READY),
         ("unready-after=0s", RUNNING, READY),
     ] {
         let mut story = Story::at(READY, &json!({}));
@@ -243,7 +245,7 @@ fn a_removed_pod_with_finalizers_and_a_finished_one_are_left_alone() {
     let mut story = Story::at(READY, &json!({}));
     story.delete(0);
     story.rests();
-    let finished = Stage { phase: Phase::Finished, ..Stage::NEW };
+    let finished = Stage { phase: Phase::Failed, ..Stage::NEW };
     Story::at(finished, &json!({})).rests();
 }
 
@@ -347,4 +349,145 @@ fn every_pod_draws_its_own_delay_and_always_the_same() {
     assert_eq!(wait("one", 1), wait("one", 1));
     assert_ne!(wait("one", 1), wait("two", 1));
     assert_ne!(wait("one", 1), wait("one", 2));
+}
+
+fn at(index: usize, state: InitState, restarts: u32) -> Stage {
+    Stage { init: Init::At { index, state, restarts }, ..Stage::NEW }
+}
+
+/// A pod with two init containers and a sidecar between them.
+fn with_init(annotations: &Value, policy: &str) -> Story {
+    let init = |name: &str| json!({ "name": name, "image": "init" });
+    let sidecar = json!({ "name": "sidecar", "image": "side", "restartPolicy": "Always" });
+    Story::new(pod_with(json!({
+        "metadata": { "annotations": annotations },
+        "spec": { "restartPolicy": policy, "initContainers": [init("one"), sidecar, init("two")] },
+    })))
+}
+
+#[test]
+fn init_containers_take_their_turns() {
+    let mut story = with_init(&json!({ INIT_DELAY: "20ms" }), "Always");
+    story.reports(at(0, InitState::Running, 0));
+    story.waits(MS(20));
+    story.reports(at(1, InitState::Running, 0));
+    story.waits(MS(20));
+    story.reports(READY);
+    story.rests();
+    let mut quick = with_init(&json!({}), "Always");
+    quick.reports(READY);
+}
+
+#[test]
+fn an_init_container_that_fails_holds_the_pod_until_it_heals() {
+    let mut story = with_init(&json!({ FAULT: "init-crash-loop" }), "Always");
+    story.reports(at(0, InitState::CrashLoopBackOff, 1));
+    story.waits(MS(1_000));
+    story.reports(at(0, InitState::CrashLoopBackOff, 2));
+    story.waits(MS(2_000));
+    story.reports(at(0, InitState::CrashLoopBackOff, 3));
+    story.annotate(&json!({ INIT_DELAY: "20ms" }));
+    story.reports(at(0, InitState::Running, 4));
+    story.waits(MS(20));
+    story.reports(at(1, InitState::Running, 0));
+    let mut once = with_init(&json!({ FAULT: "init-crash-loop" }), "Never");
+    once.reports(Stage { phase: Phase::Failed, ..at(0, InitState::Failed, 0) });
+    once.rests();
+}
+
+fn run_of(policy: &str, fault: &str) -> Story {
+    let annotations = json!({ FAULT: fault });
+    Story::new(pod_with(
+        json!({ "metadata": { "annotations": annotations }, "spec": { "restartPolicy": policy } }),
+    ))
+}
+
+#[test]
+fn a_run_that_ends_is_followed_by_another_after_growing_pauses() {
+    let mut story = run_of("Always", "exit-after=1s");
+    let again = |restarts: u32| Stage { restarts, exit: 0, ..READY };
+    let over = |restarts: u32| Stage {
+        containers: Containers::CrashLoopBackOff,
+        restarts,
+        exit: 0,
+        started: false,
+        ..RUNNING
+    };
+    story.reports(READY);
+    story.waits(MS(1_000));
+    // The first one begins again at once, and is ready with the next report.
+    story.reports(Stage { containers_ready: false, ready: false, ..again(1) });
+    story.reports(again(1));
+    for (restarts, pause) in [(1, 1_000), (2, 2_000), (3, 4_000)] {
+        story.waits(MS(1_000));
+        story.reports(over(restarts));
+        story.waits(MS(pause));
+        story.reports(again(restarts + 1));
+    }
+    story.annotate(&json!({}));
+    story.rests();
+    story.now += BACKOFF_FORGOTTEN;
+    story.annotate(&json!({ FAULT: "fail-after=0s" }));
+    assert_eq!(
+        story.act(),
+        Write::Report(Stage { exit: 1, containers_ready: false, ready: false, ..again(5) })
+    );
+}
+
+#[test]
+fn the_restart_policy_decides_whether_a_pod_ends() {
+    for (policy, fault, phase) in [
+        ("Never", "exit-after=1s", Some(Phase::Succeeded)),
+        ("Never", "fail-after=1s", Some(Phase::Failed)),
+        ("OnFailure", "exit-after=1s", Some(Phase::Succeeded)),
+        ("OnFailure", "fail-after=1s", None),
+        ("Always", "exit-after=1s", None),
+    ] {
+        let mut story = run_of(policy, fault);
+        story.reports(READY);
+        story.waits(MS(1_000));
+        let Write::Report(stage) = story.act() else { panic!() };
+        let expected = phase.map_or(Containers::Running, |_| Containers::Ended);
+        assert_eq!(
+            (stage.phase, stage.containers),
+            (phase.unwrap_or(Phase::Running), expected),
+            "{policy} {fault}"
+        );
+    }
+}
+
+#[test]
+fn probes_decide_what_a_run_is_worth() {
+    let probe = |purpose: &str| json!({ purpose: { "exec": {} } });
+    let story = |purpose: &str| {
+        let mut container = probe(purpose);
+        container["name"] = json!("app");
+        Story::new(pod_with(json!({ "spec": { "containers": [container] } })))
+    };
+    let mut starting = story("startupProbe");
+    starting.health = Health { started: false, ready: false, dead: false };
+    starting.reports(Stage { started: false, ..RUNNING });
+    starting.rests();
+    starting.health = Health::FINE;
+    starting.reports(READY);
+    starting.health.ready = false;
+    starting.reports(RUNNING);
+    let mut living = story("livenessProbe");
+    living.reports(RUNNING);
+    living.reports(READY);
+    living.health.dead = true;
+    living.reports(Stage { restarts: 1, exit: KILLED, ..RUNNING });
+}
+
+#[test]
+fn in_a_cluster_of_its_own_a_lost_node_is_silent_and_pods_wait_for_the_scheduler() {
+    let mut story = Story::at(READY, &json!({}));
+    story.defaults.placement = Placement::Clusters;
+    story.nodes.lost.insert("n1".to_owned());
+    story.rests();
+    story.delete(30);
+    story.rests();
+    let mut unbound = Story::new(pod_with(json!({ "spec": { "nodeName": null } })));
+    unbound.defaults.placement = Placement::Clusters;
+    unbound.rests();
 }

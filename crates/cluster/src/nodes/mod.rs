@@ -2,38 +2,28 @@
 //!
 //! They work against any API server and need nothing but a [`kube::Client`]. Pods are bound to nodes that exist in
 //! name only and then live a life that their own annotations choose, so a StatefulSet's template can ask for it,
-//! and a test can change it on a live pod:
+//! and a test can change it on a live pod. The keys are constants in [`behaviour`]; what each means is told in
+//! `docs/embedded-cluster.md`.
 //!
-//! | annotation on the pod | value | meaning |
-//! |---|---|---|
-//! | `hollow.sts.plus/start-delay` | delay | from bound to Running |
-//! | `hollow.sts.plus/ready-delay` | delay | from Running to Ready |
-//! | `hollow.sts.plus/stop-delay` | delay | from the deletion request to gone |
-//! | `hollow.sts.plus/fault` | `never-ready` | runs, never Ready |
-//! | | `crash-loop` | waits in `CrashLoopBackOff`, restarts grow after 1 s, 2 s, 4 s, ... |
-//! | | `image-pull` | waits in `ImagePullBackOff` |
-//! | | `stuck-terminating` | once deleted, stays |
-//! | | `unready-after=<delay>` | Ready, and no longer so after that time |
-//! | `hollow.sts.plus/fault-ordinals` | `0,2` | the fault hits these ordinals only |
+//! Readiness gates are obeyed. Startup, readiness and liveness probes are really asked, over the pod [`network`] or
+//! whatever [`Config::transport`] is; all containers of a pod share their fate.
 //!
-//! A delay is `50ms`, `2s`, `1m30s`, or a range such as `2s..5s`, from which each pod draws its own: the same seed
-//! and pod UID, the same delay. A fault that is set on a live pod takes hold at once (`unready-after` counts from
-//! then), and one that is removed heals. What cannot be read means the default, and a warning event
-//! `BadAnnotation` on the pod says so. The keys are constants in [`behaviour`].
+//! Where nobody else does it ([`Placement::Ours`]), pods go to nodes that fit their `nodeSelector` and required node
+//! affinity, neighbours of a set to neighbouring nodes, and every pending claim gets a volume of its own, whatever its
+//! storage class; pods do not wait for their claims, and a lost node says so itself. With [`Placement::Clusters`] all of
+//! that is left to the cluster. Nodes send no heartbeats: run them where no node lifecycle controller waits for any.
 //!
-//! Pods go to nodes that fit their `nodeSelector` and required node affinity, neighbours of a set to neighbouring
-//! nodes. Readiness gates are obeyed. Every pending claim gets a volume of its own, whatever its storage class; pods
-//! do not wait for their claims. Nodes send no heartbeats: run them where no node lifecycle controller does.
-//!
-//! What their identity must be allowed, the last three for all namespaces or for those that are configured:
+//! What their identity must be allowed; pods, claims, events and services in all namespaces or in those that are
+//! configured, volumes and claims only with [`Placement::Ours`]:
 //!
 //! | resource | verbs |
 //! |---|---|
-//! | nodes, nodes/status | create, patch |
+//! | nodes, nodes/status | create, list, patch, watch |
 //! | persistentvolumes, persistentvolumes/status | list, watch, create, patch, delete |
 //! | pods, pods/binding, pods/status | list, watch, delete; create; patch |
 //! | persistentvolumeclaims, persistentvolumeclaims/status | list, watch, patch |
 //! | events | create |
+//! | services, with a network of the caller's | list, watch |
 //!
 //! ```text
 //! watch ---> keeper (rows in, steps and calls out; pure: lifecycle, claims) ---> shell (one lane per pod) ---> API
@@ -53,8 +43,10 @@ use tracing::warn;
 pub use self::behaviour::{Delay, DelayError};
 use self::claims::Claims;
 use self::lifecycle::Defaults;
+use self::network::{Network, Service, Transport};
 pub use self::node::Node;
-use self::node::Nodes;
+use self::node::{Nodes, Shown};
+pub(crate) use self::pod::split_ordinal;
 use self::pods::Pods;
 use self::shell::{MAX_WAITING_EVENTS, Shell};
 use self::watch::{Event, Follower, Row};
@@ -64,12 +56,25 @@ pub mod behaviour;
 mod call;
 mod claims;
 mod lifecycle;
+pub mod network;
 mod node;
 mod pod;
 mod pods;
+mod probes;
 mod shell;
 mod status;
 mod watch;
+mod wire;
+
+/// Who places pods, binds claims and finds out about lost nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// The hollow nodes do it all, as there is nobody else.
+    #[default]
+    Ours,
+    /// The cluster does, as the embedded one's controllers do: nodes only run pods.
+    Clusters,
+}
 
 /// What hollow nodes there are and how their pods behave where they do not say.
 #[derive(Clone, Debug, Default)]
@@ -88,6 +93,12 @@ pub struct Config {
     pub seed: u64,
     /// The clock that pods show; none: the time of day.
     pub clock: Option<Clock>,
+    /// Who places pods and binds claims.
+    pub placement: Placement,
+    /// Where pods are reached. With one of the caller's, services are followed, too, so that it knows their names.
+    pub network: Option<Network>,
+    /// What probes go over; none: the network.
+    pub transport: Option<Arc<dyn Transport>>,
 }
 
 /// There is no hollow node of this name.
@@ -118,8 +129,9 @@ impl HollowNodes {
     /// Works until `shutdown` resolves. All of it happens inside the returned future: dropping that ends it too.
     pub async fn run(&self, shutdown: impl Future<Output = ()>) {
         tokio::select! {
-            () = self.work() => {}
+            biased;
             () = shutdown => {}
+            () = self.work() => {}
         }
     }
 
@@ -132,7 +144,8 @@ impl HollowNodes {
         Running { nodes, work }
     }
 
-    /// Cuts a node off: it is no longer Ready, nor are its pods, and nothing on it goes on, deletions included.
+    /// Cuts a node off: nothing on it goes on, deletions included, and its pods do not answer. It and its pods are no
+    /// longer Ready: at once, or with [`Placement::Clusters`] when the cluster has missed it for long enough.
     pub fn lose(&self, node: &str) -> Result<(), UnknownNode> {
         self.named(node)?;
         self.lost.send_if_modified(|lost| lost.insert(node.to_owned()));
@@ -152,61 +165,138 @@ impl HollowNodes {
 
     async fn work(&self) {
         let clock = self.config.clock.unwrap_or_else(Clock::start);
-        let mut lost = self.lost.subscribe();
-        let mut nodes = Nodes { all: self.config.nodes.clone(), lost: lost.borrow_and_update().clone() };
+        let mut asked = self.lost.subscribe();
+        let mut nodes = Nodes { all: self.config.nodes.clone(), lost: asked.borrow_and_update().clone() };
         // Pods on a node that is not there would look like orphans to a garbage collector.
         self.announce(&nodes, &nodes.all, clock).await;
 
         let mut tasks = JoinSet::new();
-        let (pods, pod_inputs) = mpsc::channel(MAX_WAITING_EVENTS);
-        let (claims, claim_inputs) = mpsc::channel(MAX_WAITING_EVENTS);
-        let pod_keeper = Pods::new(nodes.clone(), self.defaults(), clock);
-        tasks.spawn(Shell::new(pod_keeper, self.client.clone(), clock).run(pod_inputs));
-        let claim_keeper = Claims::new(self.config.namespaces.clone());
-        tasks.spawn(Shell::new(claim_keeper, self.client.clone(), clock).run(claim_inputs));
-        for path in self.paths("pods") {
-            tasks.spawn(self.follow(path, &pods, |event| pods::Input::Pod(Box::new(event))));
-        }
-        for path in self.paths("persistentvolumeclaims") {
-            tasks.spawn(self.follow(path, &claims, claims::Input::Claim));
-        }
-        tasks.spawn(self.follow("/api/v1/persistentvolumes".to_owned(), &claims, claims::Input::Volume));
-
+        let (pods, mut shown_nodes) = self.begin(&nodes, clock, &mut tasks);
+        // Whom annotations call lost. A machine does not come back because its object is gone.
+        let mut annotated: BTreeSet<String> = BTreeSet::new();
+        let mut called = nodes.lost.clone();
         loop {
             tokio::select! {
+                biased;
                 ended = tasks.join_next() => {
                     // Followers and shells end only together, so one that ends has broken.
                     warn!(?ended, "hollow nodes stop");
                     return;
                 }
-                changed = lost.changed() => {
+                changed = asked.changed() => {
                     if changed.is_err() {
                         return;
                     }
-                    let now = lost.borrow_and_update().clone();
-                    let is_changed = |node: &&Node| nodes.lost.contains(&node.name) != now.contains(&node.name);
-                    let changed: Vec<Node> = nodes.all.iter().filter(is_changed).cloned().collect();
-                    nodes.lost.clone_from(&now);
-                    if pods.send(pods::Input::Lost(now)).await.is_err() {
-                        return;
+                    let now = asked.borrow_and_update().clone();
+                    if self.config.placement == Placement::Clusters {
+                        for name in called.symmetric_difference(&now) {
+                            self.mark(name, now.contains(name)).await;
+                        }
                     }
-                    self.announce(&nodes, &changed, clock).await;
+                    called = now;
                 }
+                event = shown_nodes.recv() => match event {
+                    Some(Event::Seen(node)) if nodes.has(node.name()) && node.is_lost() => {
+                        annotated.insert(node.name().to_owned());
+                    }
+                    Some(Event::Seen(node)) => {
+                        annotated.remove(node.name());
+                    }
+                    Some(Event::Gone(_) | Event::Synced) => {}
+                    None => return,
+                },
             }
+            let now = match self.config.placement {
+                Placement::Ours => called.union(&annotated).cloned().collect(),
+                Placement::Clusters => annotated.clone(),
+            };
+            if now == nodes.lost {
+                continue;
+            }
+            let is_changed = |node: &&Node| nodes.lost.contains(&node.name) != now.contains(&node.name);
+            let changed: Vec<Node> = nodes.all.iter().filter(is_changed).cloned().collect();
+            nodes.lost.clone_from(&now);
+            if pods.send(pods::Input::Lost(now)).await.is_err() {
+                return;
+            }
+            self.announce(&nodes, &changed, clock).await;
         }
     }
 
-    /// Shows nodes as they are now, trying until it works.
+    /// Starts all that follows and writes. What is returned tells the keeper of pods, and what nodes there are.
+    fn begin(
+        &self,
+        nodes: &Nodes,
+        clock: Clock,
+        tasks: &mut JoinSet<()>,
+    ) -> (mpsc::Sender<pods::Input>, mpsc::Receiver<Event<Shown>>) {
+        let network = self.config.network.clone().unwrap_or_default();
+        let transport = self.config.transport.clone().unwrap_or_else(|| Arc::new(network.clone()));
+        let (pods, pod_inputs) = mpsc::channel(MAX_WAITING_EVENTS);
+        let keeper = Pods::new(nodes.clone(), self.defaults(), clock).on(network.clone(), transport);
+        tasks.spawn(Shell::new(keeper, self.client.clone(), clock).run(pod_inputs));
+        for path in self.paths("pods") {
+            tasks.spawn(self.follow(path, &pods, |event| pods::Input::Pod(Box::new(event))));
+        }
+        if self.config.placement == Placement::Ours {
+            let (claims, claim_inputs) = mpsc::channel(MAX_WAITING_EVENTS);
+            let keeper = Claims::new(self.config.namespaces.clone());
+            tasks.spawn(Shell::new(keeper, self.client.clone(), clock).run(claim_inputs));
+            for path in self.paths("persistentvolumeclaims") {
+                tasks.spawn(self.follow(path, &claims, claims::Input::Claim));
+            }
+            tasks.spawn(self.follow("/api/v1/persistentvolumes".to_owned(), &claims, claims::Input::Volume));
+        }
+        if self.config.network.is_some() {
+            let (services, mut shown) = mpsc::channel::<Event<Service>>(MAX_WAITING_EVENTS);
+            for path in self.paths("services") {
+                tasks.spawn(self.follow(path, &services, std::convert::identity));
+            }
+            tasks.spawn(async move {
+                while let Some(event) = shown.recv().await {
+                    match event {
+                        Event::Seen(service) => network.serve(service),
+                        Event::Gone(key) => network.unserve(&key),
+                        Event::Synced => {}
+                    }
+                }
+            });
+        }
+        let (shown, shown_nodes) = mpsc::channel(MAX_WAITING_EVENTS);
+        tasks.spawn(self.follow("/api/v1/nodes".to_owned(), &shown, std::convert::identity));
+        (pods, shown_nodes)
+    }
+
+    /// Shows nodes as they are now. One that is lost says nothing of itself where the cluster finds out.
     async fn announce(&self, nodes: &Nodes, changed: &[Node], clock: Clock) {
         for node in changed {
-            let mut failures = 0;
-            while let Err(error) =
-                shell::make(&self.client, &nodes.announce(node, &clock.stamp(clock.now()))).await
-            {
-                failures += 1;
-                warn!(%error, node = node.name, "a node cannot be announced; trying again");
-                tokio::time::sleep(shell::retry_pause(failures)).await;
+            let now = clock.stamp(clock.now());
+            let calls = match self.config.placement {
+                Placement::Ours => nodes.announce(node, &now),
+                Placement::Clusters if nodes.lost.contains(&node.name) => continue,
+                Placement::Clusters => nodes.report(node, &now),
+            };
+            self.insist(node, &calls).await;
+        }
+    }
+
+    /// Lets the cluster know what it would find out.
+    async fn mark(&self, name: &str, is_lost: bool) {
+        if let Ok(node) = self.named(name) {
+            self.insist(node, &[node::mark(node, is_lost)]).await;
+        }
+    }
+
+    /// Writes of a node until it works; a node that is not there need not be written.
+    async fn insist(&self, node: &Node, calls: &[call::Call]) {
+        let mut failures = 0;
+        while let Err(error) = shell::make(&self.client, calls).await {
+            if error.is_gone() {
+                return;
             }
+            failures += 1;
+            warn!(%error, node = node.name, "a node cannot be announced; trying again");
+            tokio::time::sleep(shell::retry_pause(failures)).await;
         }
     }
 
@@ -232,8 +322,8 @@ impl HollowNodes {
     }
 
     fn defaults(&self) -> Defaults {
-        let Config { start_delay, ready_delay, stop_delay, seed, .. } = self.config;
-        Defaults { start: start_delay, ready: ready_delay, stop: stop_delay, seed }
+        let Config { start_delay, ready_delay, stop_delay, seed, placement, .. } = self.config;
+        Defaults { start: start_delay, ready: ready_delay, stop: stop_delay, seed, placement }
     }
 }
 

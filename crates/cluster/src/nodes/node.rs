@@ -6,8 +6,11 @@ use std::net::Ipv4Addr;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::behaviour::LOST;
 use super::call::Call;
 use super::pod::split_ordinal;
+use super::watch::{Key, Row};
+use crate::affinity::Wants;
 use crate::chance;
 
 /// Where nodes have their addresses; pods have theirs elsewhere, so that the two never meet.
@@ -43,6 +46,43 @@ impl Node {
     }
 }
 
+/// A node as the API server shows it, as far as the hollow ones look.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Shown {
+    metadata: Metadata,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    uid: Key,
+    resource_version: String,
+    name: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+impl Shown {
+    pub(super) fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// Whether its annotation says so.
+    pub(super) fn is_lost(&self) -> bool {
+        self.metadata.annotations.get(LOST).is_some_and(|lost| lost == "true")
+    }
+}
+
+impl Row for Shown {
+    fn key(&self) -> &Key {
+        &self.metadata.uid
+    }
+
+    fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+}
+
 /// The hollow nodes, and which of them are cut off.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nodes {
@@ -50,64 +90,9 @@ pub(super) struct Nodes {
     pub(super) lost: BTreeSet<String>,
 }
 
-/// What a pod asks of its node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wants {
-    /// Labels that the node must carry.
-    pub(super) labels: BTreeMap<String, String>,
-    /// Where there are terms, at least one must hold.
-    pub(super) terms: Option<Vec<Term>>,
-}
-
-/// Requirements of a required node affinity that must hold together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Term {
-    match_expressions: Vec<Requirement>,
-    match_fields: Vec<Requirement>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-struct Requirement {
-    key: String,
-    operator: String,
-    #[serde(default)]
-    values: Vec<String>,
-}
-
-impl Requirement {
-    fn holds(&self, value: Option<&str>) -> bool {
-        let listed = |value: &str| self.values.iter().any(|allowed| allowed == value);
-        match self.operator.as_str() {
-            "In" => value.is_some_and(listed),
-            "NotIn" => !value.is_some_and(listed),
-            "Exists" => value.is_some(),
-            "DoesNotExist" => value.is_none(),
-            // `Gt` and `Lt` compare numbers, and no label of a hollow node is one.
-            _ => false,
-        }
-    }
-}
-
-impl Term {
-    fn holds(&self, node: &Node) -> bool {
-        // A term without requirements selects nothing, as the scheduler has it.
-        let asks = !self.match_expressions.is_empty() || !self.match_fields.is_empty();
-        let label = |key: &str| {
-            node.labels().into_iter().find(|(name, _)| *name == key).map(|(_, value)| value.to_owned())
-        };
-        let field = |key: &str| (key == "metadata.name").then_some(node.name.as_str());
-        asks && self.match_expressions.iter().all(|wanted| wanted.holds(label(&wanted.key).as_deref()))
-            && self.match_fields.iter().all(|wanted| wanted.holds(field(&wanted.key)))
-    }
-}
-
-impl Wants {
-    fn fits(&self, node: &Node) -> bool {
-        let labels = node.labels();
-        self.labels.iter().all(|(key, value)| labels.contains(&(key.as_str(), value.as_str())))
-            && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.holds(node)))
-    }
+fn fits(wants: &Wants, node: &Node) -> bool {
+    let labels = node.labels();
+    wants.fits(&node.name, |key| labels.iter().find(|(name, _)| *name == key).map(|(_, value)| *value))
 }
 
 impl Nodes {
@@ -119,7 +104,7 @@ impl Nodes {
     /// same one. Where none fits, the reason in a scheduler's words.
     pub(super) fn choose(&self, wants: &Wants, pod: &str) -> Result<&Node, String> {
         let alive = || self.all.iter().filter(|node| !self.lost.contains(&node.name));
-        let fitting: Vec<&Node> = alive().filter(|node| wants.fits(node)).collect();
+        let fitting: Vec<&Node> = alive().filter(|node| fits(wants, node)).collect();
         let (set, ordinal) = split_ordinal(pod).unwrap_or((pod, 0));
         let turn = chance::draw(0, set).wrapping_add(u64::from(ordinal));
         let index = turn.checked_rem(fitting.len() as u64).and_then(|index| usize::try_from(index).ok());
@@ -161,6 +146,20 @@ impl Nodes {
         ]
     }
 
+    /// What a node says of itself where a cluster watches over it: never a word about taints.
+    pub(super) fn report(&self, node: &Node, now: &str) -> Vec<Call> {
+        let path = format!("/api/v1/nodes/{}", node.name);
+        let labels: BTreeMap<&str, &str> = node.labels().into();
+        vec![
+            Call::create(
+                "/api/v1/nodes".to_owned(),
+                json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": node.name, "labels": labels } }),
+            ),
+            Call::merge(path.clone(), json!({ "metadata": { "labels": labels } })),
+            Call::merge(path + "/status", json!({ "status": self.status(node, false, now) })),
+        ]
+    }
+
     fn status(&self, node: &Node, lost: bool, now: &str) -> Value {
         let resources =
             json!({ "cpu": "1000", "memory": "4Ti", "pods": PODS_PER_NODE, "ephemeral-storage": "4Ti" });
@@ -195,6 +194,15 @@ impl Nodes {
             },
         })
     }
+}
+
+/// Marks a node as lost, or no longer.
+pub(super) fn mark(node: &Node, is_lost: bool) -> Call {
+    let mark = if is_lost { json!("true") } else { Value::Null };
+    Call::merge(
+        format!("/api/v1/nodes/{}", node.name),
+        json!({ "metadata": { "annotations": { LOST: mark } } }),
+    )
 }
 
 #[cfg(test)]

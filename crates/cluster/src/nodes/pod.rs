@@ -1,15 +1,22 @@
 //! A pod as the hollow nodes keep it: decoded straight from the wire, without all that its life does not turn on.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::behaviour::Behaviour;
-use super::node::{Term, Wants};
+use super::probes::{Check, Probe, Purpose};
 use super::watch::{Key, Row};
+use super::wire;
+use crate::affinity::Wants;
 
 /// The scheduler whose pods the hollow nodes place; a pod that names another one waits for that one.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// The exit code of a container that fails by itself.
+pub(super) const CRASHED: u8 = 1;
 
 /// One pod.
 #[derive(Clone, Debug, Deserialize)]
@@ -27,6 +34,15 @@ pub(super) struct Pod {
     pub(super) containers: Vec<Container>,
     pub(super) init_containers: Vec<Container>,
     pub(super) gates: Vec<String>,
+    pub(super) policy: RestartPolicy,
+    pub(super) probes: Arc<[Probe]>,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) hostname: Option<String>,
+    pub(super) subdomain: Option<String>,
+    /// Who controls it.
+    pub(super) set: Option<String>,
+    /// The ports that it listens on, with their names.
+    pub(super) ports: BTreeMap<u16, String>,
     pub(super) stage: Stage,
     pub(super) conditions: Vec<Condition>,
     pub(super) start_time: Option<String>,
@@ -49,8 +65,13 @@ pub(super) enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stage {
     pub(super) phase: Phase,
+    pub(super) init: Init,
     pub(super) containers: Containers,
     pub(super) restarts: u32,
+    /// How the last run of the containers ended, if there was one.
+    pub(super) exit: u8,
+    /// The containers run, and their startup probes have succeeded.
+    pub(super) started: bool,
     pub(super) containers_ready: bool,
     pub(super) ready: bool,
 }
@@ -60,8 +81,36 @@ pub(super) struct Stage {
 pub(super) enum Phase {
     Pending,
     Running,
-    /// Succeeded or Failed: nothing more happens.
-    Finished,
+    Succeeded,
+    Failed,
+}
+
+/// How far the init containers are that have an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Init {
+    /// None has begun.
+    Waiting,
+    /// Those before this one are done.
+    At { index: usize, state: InitState, restarts: u32 },
+    /// All are done, or there are none.
+    Done,
+}
+
+/// The state of the init container whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InitState {
+    Running,
+    CrashLoopBackOff,
+    Failed,
+}
+
+/// When containers that have ended begin again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum RestartPolicy {
+    #[default]
+    Always,
+    OnFailure,
+    Never,
 }
 
 /// The state of all containers of a pod; hollow ones do everything together.
@@ -71,6 +120,8 @@ pub(super) enum Containers {
     ImagePullBackOff,
     Running,
     CrashLoopBackOff,
+    /// They have ended and do not begin again.
+    Ended,
 }
 
 /// A container, with what its status repeats of it.
@@ -107,6 +158,37 @@ impl Pod {
         self.conditions.iter().find(|condition| condition.kind == kind)
     }
 
+    /// The init containers that have an end, in their order.
+    pub(super) fn initializing(&self) -> impl Iterator<Item = &Container> {
+        self.init_containers.iter().filter(|container| !container.sidecar)
+    }
+
+    fn init(&self, statuses: &[wire::ContainerStatus]) -> Init {
+        let status = |container: &Container| statuses.iter().find(|status| status.name == container.name);
+        let is_done = |container: &Container| {
+            let ended = status(container).and_then(|status| status.state.terminated.as_ref());
+            ended.is_some_and(|ended| ended.exit_code == 0)
+        };
+        let Some((index, container)) =
+            self.initializing().enumerate().find(|(_, container)| !is_done(container))
+        else {
+            return Init::Done;
+        };
+        let Some(status) = status(container) else {
+            return Init::Waiting;
+        };
+        let restarts = u32::try_from(status.restart_count).unwrap_or_default();
+        match &status.state {
+            wire::State { running: Some(_), .. } => Init::At { index, state: InitState::Running, restarts },
+            wire::State { terminated: Some(_), .. } => Init::At { index, state: InitState::Failed, restarts },
+            wire::State { waiting: Some(waiting), .. } if waiting.reason == "CrashLoopBackOff" => {
+                Init::At { index, state: InitState::CrashLoopBackOff, restarts }
+            }
+            _ if index == 0 => Init::Waiting,
+            _ => Init::At { index, state: InitState::Running, restarts },
+        }
+    }
+
     /// The first readiness gate whose condition is not True.
     pub(super) fn closed_gate(&self) -> Option<&str> {
         let open = |gate: &str| self.condition(gate).is_some_and(|condition| condition.status == "True");
@@ -129,7 +211,31 @@ impl From<wire::Pod> for Pod {
                 terms: spec.affinity.node_affinity.required.map(|required| required.node_selector_terms),
             }),
         };
+        let policy = match spec.restart_policy.as_deref() {
+            Some("Never") => RestartPolicy::Never,
+            Some("OnFailure") => RestartPolicy::OnFailure,
+            _ => RestartPolicy::Always,
+        };
+        let probes: Arc<[Probe]> = spec.containers.iter().flat_map(probes).collect();
+        let mut ports: BTreeMap<u16, String> = BTreeMap::new();
+        for port in spec.containers.iter().chain(&spec.init_containers).flat_map(|container| &container.ports)
+        {
+            ports.insert(port.container_port, port.name.clone());
+        }
+        // A port need not be declared to be listened on, and what is probed certainly is.
+        for probe in probes.iter() {
+            if let Check::Tcp { port } | Check::Http { host: None, port, .. } = probe.check {
+                ports.entry(port).or_default();
+            }
+        }
         let mut pod = Pod {
+            policy,
+            probes,
+            ports,
+            labels: metadata.labels,
+            hostname: spec.hostname,
+            subdomain: spec.subdomain,
+            set: metadata.owner_references.into_iter().find(|owner| owner.controller).map(|owner| owner.name),
             behaviour: Behaviour::read(annotations, ordinal),
             key: metadata.uid,
             version: metadata.resource_version,
@@ -150,10 +256,12 @@ impl From<wire::Pod> for Pod {
         };
         pod.stage.phase = match status.phase.as_deref() {
             None | Some("" | "Pending") => Phase::Pending,
-            Some("Succeeded" | "Failed") => Phase::Finished,
+            Some("Succeeded") => Phase::Succeeded,
+            Some("Failed") => Phase::Failed,
             Some(_) => Phase::Running,
         };
         pod.stage.ready = pod.condition("Ready").is_some_and(|condition| condition.status == "True");
+        pod.stage.init = pod.init(&status.init_container_statuses);
         if let Some(first) = status.container_statuses.into_iter().next() {
             pod.stage.restarts = u32::try_from(first.restart_count).unwrap_or_default();
             pod.stage.containers_ready = first.ready;
@@ -161,8 +269,14 @@ impl From<wire::Pod> for Pod {
                 (Some(_), _) => Containers::Running,
                 (_, Some(waiting)) if waiting.reason == "CrashLoopBackOff" => Containers::CrashLoopBackOff,
                 (_, Some(waiting)) if waiting.reason == "ImagePullBackOff" => Containers::ImagePullBackOff,
+                _ if first.state.terminated.is_some() => Containers::Ended,
                 _ => Containers::Creating,
             };
+            if let Some(ended) = first.state.terminated.as_ref().or(first.last_state.terminated.as_ref()) {
+                pod.stage.exit = u8::try_from(ended.exit_code).unwrap_or(u8::MAX);
+            }
+            let is_running = pod.stage.containers == Containers::Running;
+            pod.stage.started = is_running && first.started.unwrap_or(true);
             pod.container_started_at = first.state.running.and_then(|running| running.started_at);
         }
         pod
@@ -173,8 +287,11 @@ impl Stage {
     /// A pod of which nothing has been reported yet.
     pub(super) const NEW: Stage = Stage {
         phase: Phase::Pending,
+        init: Init::Done,
         containers: Containers::Creating,
         restarts: 0,
+        exit: CRASHED,
+        started: false,
         containers_ready: false,
         ready: false,
     };
@@ -187,130 +304,60 @@ impl From<wire::Container> for Container {
     }
 }
 
+/// The probes of a container, with the defaults that Kubernetes gives them.
+fn probes(container: &wire::Container) -> Vec<Probe> {
+    let number = |port: &wire::Number| match port {
+        wire::Number::Port(port) => Some(*port),
+        wire::Number::Name(name) => {
+            container.ports.iter().find(|port| port.name == *name).map(|port| port.container_port)
+        }
+    };
+    let read = |purpose: Purpose, probe: &Option<wire::Probe>| {
+        let probe = probe.as_ref()?;
+        let check = match probe {
+            wire::Probe { http_get: Some(get), .. } => number(&get.port).map(|port| Check::Http {
+                host: get.host.as_ref().and_then(|host| host.parse().ok()),
+                port,
+                path: get.path.clone().unwrap_or_else(|| "/".to_owned()),
+                headers: get.http_headers.iter().map(|one| (one.name.clone(), one.value.clone())).collect(),
+            }),
+            wire::Probe { tcp_socket: Some(socket), .. } | wire::Probe { grpc: Some(socket), .. } => {
+                number(&socket.port).map(|port| Check::Tcp { port })
+            }
+            wire::Probe { exec: Some(_), .. } => Some(Check::Exec),
+            _ => None,
+        };
+        let seconds = |given: Option<u32>, default: u64| {
+            Duration::from_secs(given.filter(|given| *given > 0).map_or(default, u64::from))
+        };
+        let times = |given: Option<u32>, default: u32| given.filter(|given| *given > 0).unwrap_or(default);
+        Some(Probe {
+            purpose,
+            check: check.unwrap_or(Check::Impossible),
+            delay: seconds(probe.initial_delay_seconds, 0),
+            period: seconds(probe.period_seconds, 10),
+            timeout: seconds(probe.timeout_seconds, 1),
+            successes: times(probe.success_threshold, 1),
+            failures: times(probe.failure_threshold, 3),
+        })
+    };
+    [
+        read(Purpose::Startup, &container.startup_probe),
+        read(Purpose::Readiness, &container.readiness_probe),
+        read(Purpose::Liveness, &container.liveness_probe),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
 /// The set's name and the ordinal in `<set>-<ordinal>`.
-pub(super) fn split_ordinal(name: &str) -> Option<(&str, u32)> {
+pub(crate) fn split_ordinal(name: &str) -> Option<(&str, u32)> {
     let (set, ordinal) = name.rsplit_once('-')?;
     // `web-007` is not a name that a StatefulSet gives.
     (ordinal == "0" || !ordinal.starts_with('0')).then_some(())?;
     ordinal.bytes().all(|digit| digit.is_ascii_digit()).then_some(())?;
     Some((set, ordinal.parse().ok()?))
-}
-
-/// The shapes on the wire, only as far as they are read.
-mod wire {
-    use serde::de::IgnoredAny;
-
-    use super::{BTreeMap, Deserialize, Term};
-
-    #[derive(Deserialize)]
-    pub(super) struct Pod {
-        pub(super) metadata: Metadata,
-        #[serde(default)]
-        pub(super) spec: Spec,
-        #[serde(default)]
-        pub(super) status: Status,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    pub(super) struct Metadata {
-        pub(super) uid: super::Key,
-        pub(super) resource_version: String,
-        pub(super) namespace: String,
-        pub(super) name: String,
-        #[serde(default)]
-        pub(super) annotations: BTreeMap<String, String>,
-        pub(super) deletion_timestamp: Option<IgnoredAny>,
-        pub(super) deletion_grace_period_seconds: Option<i64>,
-    }
-
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    pub(super) struct Spec {
-        pub(super) node_name: Option<String>,
-        pub(super) scheduler_name: Option<String>,
-        pub(super) scheduling_gates: Vec<IgnoredAny>,
-        pub(super) node_selector: BTreeMap<String, String>,
-        pub(super) affinity: Affinity,
-        pub(super) containers: Vec<Container>,
-        pub(super) init_containers: Vec<Container>,
-        pub(super) readiness_gates: Vec<Gate>,
-    }
-
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    pub(super) struct Affinity {
-        pub(super) node_affinity: NodeAffinity,
-    }
-
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    pub(super) struct NodeAffinity {
-        #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
-        pub(super) required: Option<NodeSelector>,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    pub(super) struct NodeSelector {
-        #[serde(default)]
-        pub(super) node_selector_terms: Vec<Term>,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    pub(super) struct Container {
-        pub(super) name: String,
-        #[serde(default)]
-        pub(super) image: String,
-        pub(super) restart_policy: Option<String>,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    pub(super) struct Gate {
-        pub(super) condition_type: String,
-    }
-
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    pub(super) struct Status {
-        pub(super) phase: Option<String>,
-        pub(super) conditions: Vec<super::Condition>,
-        pub(super) start_time: Option<String>,
-        #[serde(rename = "podIP")]
-        pub(super) pod_ip: Option<String>,
-        pub(super) container_statuses: Vec<ContainerStatus>,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    pub(super) struct ContainerStatus {
-        #[serde(default)]
-        pub(super) ready: bool,
-        #[serde(default)]
-        pub(super) restart_count: i64,
-        #[serde(default)]
-        pub(super) state: State,
-    }
-
-    #[derive(Default, Deserialize)]
-    pub(super) struct State {
-        pub(super) running: Option<Running>,
-        pub(super) waiting: Option<Waiting>,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    pub(super) struct Running {
-        pub(super) started_at: Option<String>,
-    }
-
-    #[derive(Deserialize)]
-    pub(super) struct Waiting {
-        #[serde(default)]
-        pub(super) reason: String,
-    }
 }
 
 #[cfg(test)]

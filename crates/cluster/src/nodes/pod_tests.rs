@@ -66,8 +66,10 @@ fn a_running_pod_shows_its_stage() {
         phase: Phase::Running,
         containers: Containers::Running,
         restarts: 3,
+        started: true,
         containers_ready: true,
         ready: true,
+        ..Stage::NEW
     };
     assert_eq!(pod.stage, stage);
     assert_eq!(pod.container_started_at.as_deref(), Some("2026-01-01T00:00:01Z"));
@@ -93,8 +95,8 @@ fn states_of_containers_are_told_apart() {
             json!({ "waiting": { "reason": "CrashLoopBackOff" } }),
             (Phase::Running, Containers::CrashLoopBackOff),
         ),
-        ("Failed", json!({ "terminated": { "exitCode": 1 } }), (Phase::Finished, Containers::Creating)),
-        ("Succeeded", json!({}), (Phase::Finished, Containers::Creating)),
+        ("Failed", json!({ "terminated": { "exitCode": 1 } }), (Phase::Failed, Containers::Ended)),
+        ("Succeeded", json!({}), (Phase::Succeeded, Containers::Creating)),
     ] {
         let pod = pod_with(
             json!({ "status": { "phase": phase, "containerStatuses": [{ "name": "app", "state": state }] } }),

@@ -1,14 +1,18 @@
 //! The keeper of pods: what is known of each, and the calls that its writes are made of.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::call::Call;
 use super::lifecycle::{self, Defaults, Progress, Write};
+use super::network::{Endpoint, Listening, Network, Transport};
 use super::node::Nodes;
-use super::pod::{Place, Pod};
+use super::pod::{Containers, Place, Pod};
+use super::probes::{self, Probing};
 use super::shell::{Keeper, Step};
 use super::status::{self, Report};
 use super::watch::{Event, Key};
@@ -30,52 +34,109 @@ pub(super) enum Input {
     Pod(Box<Event<Pod>>),
     /// These nodes are lost now, all others are not.
     Lost(BTreeSet<String>),
+    /// A probe of a pod has been answered, or not in time; `run` is the run of its containers that was asked.
+    Probed { key: Key, index: usize, run: u32, success: bool },
 }
 
 /// All pods that are known.
 pub(super) struct Pods {
-    known: HashMap<Key, Known>,
+    known: BTreeMap<Key, Known>,
     nodes: Nodes,
     addresses: Addresses,
     defaults: Defaults,
     clock: Clock,
+    network: Network,
+    transport: Arc<dyn Transport>,
 }
 
 struct Known {
     pod: Pod,
     progress: Progress,
+    probing: Probing,
     address: Option<Ipv4Addr>,
 }
 
 impl Pods {
     pub(super) fn new(nodes: Nodes, defaults: Defaults, clock: Clock) -> Self {
-        Pods { known: HashMap::new(), nodes, addresses: Addresses::default(), defaults, clock }
+        let network = Network::new();
+        let transport = Arc::new(network.clone());
+        Pods {
+            known: BTreeMap::new(),
+            nodes,
+            addresses: Addresses::default(),
+            defaults,
+            clock,
+            network,
+            transport,
+        }
+    }
+
+    /// Shows pods on this network, and asks them over this transport, which need not be the same.
+    pub(super) fn on(self, network: Network, transport: Arc<dyn Transport>) -> Self {
+        Pods { network, transport, ..self }
     }
 
     fn seen(&mut self, pod: Pod, now: Moment) -> Vec<Key> {
         let key = pod.key.clone();
         let shown: Option<Ipv4Addr> = pod.ip.as_ref().and_then(|ip| ip.parse().ok());
-        let (address, mut progress) = match self.known.remove(&key) {
-            Some(known) => (known.address.or(shown), known.progress),
-            None => (shown, Progress::default()),
+        let (address, mut progress, probing) = match self.known.remove(&key) {
+            Some(known) => (known.address.or(shown), known.progress, known.probing),
+            None => (shown, Progress::default(), Probing::default()),
         };
         if let Some(address) = address {
             self.addresses.used.insert(address);
         }
         progress.see(&pod, now);
-        self.known.insert(key.clone(), Known { pod, progress, address });
+        self.known.insert(key.clone(), Known { pod, progress, probing, address });
+        self.publish(&key, now);
         vec![key]
+    }
+
+    /// Lets the network and the probes know how a pod is.
+    fn publish(&mut self, key: &Key, now: Moment) {
+        let Some(known) = self.known.get_mut(key) else {
+            return;
+        };
+        let Known { pod, probing, address, .. } = known;
+        let is_lost = matches!(&pod.place, Place::Bound(node) if self.nodes.lost.contains(node));
+        let is_here = matches!(&pod.place, Place::Bound(node) if self.nodes.has(node));
+        let is_running = pod.stage.containers == Containers::Running;
+        let is_asked = is_running && is_here && !is_lost && pod.deletion_grace.is_none() && address.is_some();
+        let run = is_asked.then_some(pod.stage.restarts);
+        probing.see(&pod.probes, run, pod.stage.containers_ready, now);
+        if let (Some(address), true) = (*address, is_here) {
+            let listening = match (is_lost, is_running) {
+                (true, _) => Listening::Lost,
+                (false, true) => Listening::Yes,
+                (false, false) => Listening::No,
+            };
+            let endpoint = Endpoint {
+                uid: pod.key.clone(),
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+                labels: pod.labels.clone(),
+                hostname: pod.hostname.clone(),
+                subdomain: pod.subdomain.clone(),
+                set: pod.set.clone(),
+                ports: pod.ports.clone(),
+                listening,
+                ready: pod.stage.ready && pod.deletion_grace.is_none(),
+                answers: pod.behaviour.answers.clone().unwrap_or_default(),
+            };
+            self.network.show(address, endpoint);
+        }
     }
 
     fn gone(&mut self, key: Key) -> Vec<Key> {
         if let Some(Known { address: Some(address), .. }) = self.known.remove(&key) {
             self.addresses.used.remove(&address);
+            self.network.hide(address, &key);
         }
         vec![key]
     }
 
     /// All pods that the loss or return of these nodes may matter to.
-    fn lost(&mut self, lost: BTreeSet<String>) -> Vec<Key> {
+    fn lost(&mut self, lost: BTreeSet<String>, now: Moment) -> Vec<Key> {
         let changed: BTreeSet<String> = self.nodes.lost.symmetric_difference(&lost).cloned().collect();
         self.nodes.lost = lost;
         let touched = |place: &Place| match place {
@@ -84,7 +145,11 @@ impl Pods {
             Place::NotOurs => false,
         };
         let keys = self.known.iter().filter(|(_, known)| touched(&known.pod.place));
-        keys.map(|(key, _)| key.clone()).collect()
+        let keys: Vec<Key> = keys.map(|(key, _)| key.clone()).collect();
+        for key in &keys {
+            self.publish(key, now);
+        }
+        keys
     }
 }
 
@@ -99,21 +164,51 @@ impl Keeper for Pods {
                 Event::Gone(key) => self.gone(key),
                 Event::Synced => Vec::new(),
             },
-            Input::Lost(lost) => self.lost(lost),
+            Input::Lost(lost) => self.lost(lost, now),
+            Input::Probed { key, index, run, success } => {
+                if let Some(known) = self.known.get_mut(&key) {
+                    known.probing.answered(index, run, success, now);
+                }
+                vec![key]
+            }
         }
     }
 
     fn next(&self, key: &Key, now: Moment) -> Step<Write> {
         match self.known.get(key) {
-            Some(Known { pod, progress, .. }) => {
-                lifecycle::next(pod, progress, &self.nodes, &self.defaults, now)
+            Some(Known { pod, progress, probing, .. }) => {
+                let health = probing.health();
+                let step = lifecycle::next(pod, progress, &self.nodes, &self.defaults, health, now);
+                match (step, probing.wake()) {
+                    (Step::Wait(moment), Some(wake)) => Step::Wait(moment.min(wake)),
+                    (Step::Rest, Some(wake)) => Step::Wait(wake),
+                    (step, _) => step,
+                }
             }
             None => Step::Forget,
         }
     }
 
+    fn ask(&mut self, key: &Key, now: Moment) -> Vec<BoxFuture<'static, Input>> {
+        let Some(Known { pod, probing, address: Some(address), .. }) = self.known.get_mut(key) else {
+            return Vec::new();
+        };
+        let (exec, address) = (pod.behaviour.exec.unwrap_or_default(), *address);
+        let Some(run) = probing.run() else {
+            return Vec::new();
+        };
+        let question = |(index, probe)| -> BoxFuture<'static, Input> {
+            let (key, transport) = (key.clone(), Arc::clone(&self.transport));
+            Box::pin(async move {
+                let success = probes::ask(probe, address, exec, transport).await;
+                Input::Probed { key, index, run, success }
+            })
+        };
+        probing.ask(now).into_iter().map(question).collect()
+    }
+
     fn perform(&mut self, key: &Key, write: &Write, now: Moment) -> Vec<Call> {
-        let Some(Known { pod, progress, address }) = self.known.get_mut(key) else {
+        let Some(Known { pod, progress, address, .. }) = self.known.get_mut(key) else {
             return Vec::new();
         };
         progress.act(pod, write, now);
@@ -171,7 +266,7 @@ fn complain(pod: &Pod, complaint: &str, now: &str) -> Call {
 /// Addresses that no two pods have at once.
 #[derive(Default)]
 struct Addresses {
-    used: HashSet<Ipv4Addr>,
+    used: BTreeSet<Ipv4Addr>,
     last: u32,
 }
 

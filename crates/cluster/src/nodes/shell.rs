@@ -3,7 +3,7 @@
 //! Each key has one lane: one write at a time, the next decided when it is answered. A write whose echo has not
 //! come back through the watch would be decided a second time; the lane recognises it and holds.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -58,6 +58,10 @@ pub(super) trait Keeper {
     fn next(&self, key: &Key, now: Moment) -> Step<Self::Write>;
     /// The calls that make up a write, which is now made.
     fn perform(&mut self, key: &Key, write: &Self::Write, now: Moment) -> Vec<Call>;
+    /// What has to be asked for a key now, beside all writes; the answers are taken in like anything seen.
+    fn ask(&mut self, _key: &Key, _now: Moment) -> Vec<BoxFuture<'static, Self::Input>> {
+        Vec::new()
+    }
 }
 
 /// Why a write did not happen.
@@ -70,6 +74,11 @@ pub(super) enum CallError {
 }
 
 impl CallError {
+    /// Whether there is nothing of that name.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self, CallError::Refused { source: kube::Error::Api(status), .. } if status.reason == "NotFound")
+    }
+
     /// How long the server asks to be left alone.
     fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -145,10 +154,11 @@ pub(super) struct Shell<K: Keeper> {
     keeper: K,
     client: Client,
     clock: Clock,
-    lanes: HashMap<Key, Lane<K::Write>>,
+    lanes: BTreeMap<Key, Lane<K::Write>>,
     due: VecDeque<Key>,
     alarms: BTreeSet<(Moment, Key)>,
     writes: FuturesUnordered<BoxFuture<'static, Answer<K::Write>>>,
+    questions: FuturesUnordered<BoxFuture<'static, K::Input>>,
 }
 
 impl<K> Shell<K>
@@ -161,10 +171,11 @@ where
             keeper,
             client,
             clock,
-            lanes: HashMap::new(),
+            lanes: BTreeMap::new(),
             due: VecDeque::new(),
             alarms: BTreeSet::new(),
             writes: FuturesUnordered::new(),
+            questions: FuturesUnordered::new(),
         }
     }
 
@@ -177,17 +188,23 @@ where
             }
             let alarm = self.alarms.first().map(|(moment, _)| *moment);
             tokio::select! {
+                biased;
+                Some(answer) = self.writes.next() => self.answered(answer),
                 input = inputs.recv() => match input {
-                    Some(input) => for key in self.keeper.take(input, self.clock.now()) {
-                        self.queue(key);
-                    },
+                    Some(input) => self.take(input),
                     None => return,
                 },
-                Some(answer) = self.writes.next() => self.answered(answer),
+                Some(answer) = self.questions.next() => self.take(answer),
                 () = tokio::time::sleep_until(self.clock.instant(alarm.unwrap_or_default())), if alarm.is_some() => {
                     self.ring();
                 }
             }
+        }
+    }
+
+    fn take(&mut self, input: K::Input) {
+        for key in self.keeper.take(input, self.clock.now()) {
+            self.queue(key);
         }
     }
 
@@ -221,6 +238,7 @@ where
         if let Some(alarm) = lane.alarm.take() {
             self.alarms.remove(&(alarm, key.clone()));
         }
+        self.questions.extend(self.keeper.ask(&key, now));
         let step = self.keeper.next(&key, now);
         let wake = match (&step, &lane.unseen) {
             (Step::Forget, _) => {

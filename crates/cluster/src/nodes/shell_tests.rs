@@ -10,8 +10,8 @@ use super::*;
 /// Wants each key to show a number, and asks for it to be written where it does not.
 #[derive(Default)]
 struct Toy {
-    wanted: HashMap<Key, u32>,
-    shown: HashMap<Key, u32>,
+    wanted: BTreeMap<Key, u32>,
+    shown: BTreeMap<Key, u32>,
     not_before: Moment,
 }
 

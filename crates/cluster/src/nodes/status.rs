@@ -4,10 +4,7 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Map, Value, json};
 
-use super::pod::{Container, Containers, Phase, Pod, Stage};
-
-/// Exit code of a hollow container that crashes.
-const CRASH_EXIT_CODE: u8 = 1;
+use super::pod::{CRASHED, Container, Containers, Init, InitState, Phase, Pod, Stage};
 
 /// What only the node knows of a pod.
 pub(super) struct Report<'a> {
@@ -54,7 +51,9 @@ impl Report<'_> {
         let mut status = Map::new();
         let phase = match stage.phase {
             Phase::Pending => "Pending",
-            Phase::Running | Phase::Finished => "Running",
+            Phase::Running => "Running",
+            Phase::Succeeded => "Succeeded",
+            Phase::Failed => "Failed",
         };
         status.insert("phase".to_owned(), json!(phase));
         if self.pod.start_time.is_none() {
@@ -74,7 +73,8 @@ impl Report<'_> {
             self.pod.containers.iter().map(|container| self.container(container, stage)).collect();
         status.insert("containerStatuses".to_owned(), Value::Array(containers));
         if !self.pod.init_containers.is_empty() {
-            let containers = self.pod.init_containers.iter().map(|container| self.init_container(container));
+            let containers =
+                self.pod.init_containers.iter().map(|container| self.init_container(container, stage.init));
             status.insert("initContainerStatuses".to_owned(), containers.collect());
         }
         Value::Object(status)
@@ -84,10 +84,13 @@ impl Report<'_> {
         let names: Vec<&str> = self.pod.containers.iter().map(|container| container.name.as_str()).collect();
         let containers = |kind| {
             let message = format!("containers with unready status: [{}]", names.join(" "));
-            if stage.containers_ready {
-                Wanted::met(kind)
-            } else {
-                Wanted::unmet(kind, "ContainersNotReady", message)
+            match stage.phase {
+                _ if stage.containers_ready => Wanted::met(kind),
+                Phase::Succeeded => {
+                    Wanted { kind, holds: false, reason: Some("PodCompleted"), message: None }
+                }
+                Phase::Failed => Wanted { kind, holds: false, reason: Some("PodFailed"), message: None },
+                Phase::Pending | Phase::Running => Wanted::unmet(kind, "ContainersNotReady", message),
             }
         };
         let ready = match self.pod.closed_gate() {
@@ -99,7 +102,7 @@ impl Report<'_> {
         };
         let wanted = [
             Wanted::met("PodReadyToStartContainers"),
-            Wanted::met("Initialized"),
+            self.initialized(stage.init),
             ready,
             containers("ContainersReady"),
             Wanted::met("PodScheduled"),
@@ -112,6 +115,18 @@ impl Report<'_> {
         wanted.iter().filter(differs).map(|wanted| condition(self.pod, wanted, self.now)).collect()
     }
 
+    fn initialized(&self, init: Init) -> Wanted<'static> {
+        let done = match init {
+            Init::Done => return Wanted::met("Initialized"),
+            Init::Waiting => 0,
+            Init::At { index, .. } => index,
+        };
+        let left: Vec<&str> =
+            self.pod.initializing().skip(done).map(|container| container.name.as_str()).collect();
+        let message = format!("containers with incomplete status: [{}]", left.join(" "));
+        Wanted::unmet("Initialized", "ContainersNotInitialized", message)
+    }
+
     fn container(&self, container: &Container, stage: Stage) -> Value {
         let crashed = stage.restarts > 0 || stage.containers == Containers::CrashLoopBackOff;
         let started_at = self.pod.container_started_at.as_deref().filter(|_| {
@@ -122,25 +137,19 @@ impl Report<'_> {
         let ended = started_at.unwrap_or(self.now);
         let shown = match stage.containers {
             Containers::Running => json!({ "running": { "startedAt": ended } }),
+            Containers::Creating if stage.init != Init::Done => {
+                json!({ "waiting": { "reason": "PodInitializing" } })
+            }
             Containers::Creating => json!({ "waiting": { "reason": "ContainerCreating" } }),
+            Containers::Ended => self.terminated(container, stage.exit, stage.restarts, self.now),
             Containers::ImagePullBackOff => json!({ "waiting": {
                 "reason": "ImagePullBackOff",
                 "message": format!("Back-off pulling image \"{}\"", container.image),
             } }),
-            Containers::CrashLoopBackOff => json!({ "waiting": {
-                "reason": "CrashLoopBackOff",
-                "message": format!(
-                    "back-off restarting failed container={} pod={}_{}({})",
-                    container.name, self.pod.name, self.pod.namespace, self.pod.key
-                ),
-            } }),
+            Containers::CrashLoopBackOff => self.backing_off(container),
         };
         let last_state = if crashed {
-            json!({ "terminated": {
-                "exitCode": CRASH_EXIT_CODE, "reason": "Error",
-                "startedAt": ended, "finishedAt": ended,
-                "containerID": self.container_id(container, stage.restarts.saturating_sub(1)),
-            } })
+            self.terminated(container, stage.exit, stage.restarts.saturating_sub(1), ended)
         } else {
             json!({})
         };
@@ -151,34 +160,72 @@ impl Report<'_> {
             "imageID": if pulled { container.image.as_str() } else { "" },
             "containerID": if pulled { self.container_id(container, stage.restarts) } else { String::new() },
             "ready": stage.containers_ready,
-            "started": stage.containers == Containers::Running,
+            "started": stage.started,
             "restartCount": stage.restarts,
             "state": shown,
             "lastState": last_state,
         })
     }
 
-    /// Init containers have always done their part: none of the faults is theirs.
-    fn init_container(&self, container: &Container) -> Value {
+    fn backing_off(&self, container: &Container) -> Value {
+        json!({ "waiting": {
+            "reason": "CrashLoopBackOff",
+            "message": format!(
+                "back-off restarting failed container={} pod={}_{}({})",
+                container.name, self.pod.name, self.pod.namespace, self.pod.key
+            ),
+        } })
+    }
+
+    /// A run that ended then; when it began is not kept.
+    fn terminated(&self, container: &Container, exit: u8, run: u32, ended: &str) -> Value {
+        let reason = if exit == 0 { "Completed" } else { "Error" };
+        json!({ "terminated": {
+            "exitCode": exit, "reason": reason, "startedAt": ended, "finishedAt": ended,
+            "containerID": self.container_id(container, run),
+        } })
+    }
+
+    /// Sidecars run from the beginning; the others have their turn.
+    fn init_container(&self, container: &Container, init: Init) -> Value {
         let since = self.pod.start_time.as_deref().unwrap_or(self.now);
-        let id = self.container_id(container, 0);
-        let state = if container.sidecar {
-            json!({ "running": { "startedAt": since } })
-        } else {
+        let place = self.pod.initializing().position(|one| one.name == container.name).unwrap_or_default();
+        let completed = || {
+            let id = self.container_id(container, 0);
             json!({ "terminated": {
                 "exitCode": 0, "reason": "Completed", "startedAt": since, "finishedAt": since, "containerID": id,
             } })
         };
+        let waiting = || json!({ "waiting": { "reason": "PodInitializing" } });
+        let (state, restarts, last_state) = match init {
+            _ if container.sidecar => (json!({ "running": { "startedAt": since } }), 0, json!({})),
+            Init::Done => (completed(), 0, json!({})),
+            Init::Waiting => (waiting(), 0, json!({})),
+            Init::At { index, .. } if place < index => (completed(), 0, json!({})),
+            Init::At { index, .. } if place > index => (waiting(), 0, json!({})),
+            Init::At { state: InitState::Running, restarts, .. } => {
+                (json!({ "running": { "startedAt": self.now } }), restarts, json!({}))
+            }
+            Init::At { state: InitState::CrashLoopBackOff, restarts, .. } => {
+                let last = self.terminated(container, CRASHED, restarts.saturating_sub(1), self.now);
+                (self.backing_off(container), restarts, last)
+            }
+            Init::At { state: InitState::Failed, restarts, .. } => {
+                (self.terminated(container, CRASHED, restarts, self.now), restarts, json!({}))
+            }
+        };
+        let ready = container.sidecar || state.pointer("/terminated/exitCode") == Some(&json!(0));
+        let begun = state.get("waiting").is_none() || restarts > 0;
         json!({
             "name": container.name,
             "image": container.image,
-            "imageID": container.image,
-            "containerID": id,
-            "ready": true,
+            "imageID": if begun { container.image.as_str() } else { "" },
+            "containerID": if begun { self.container_id(container, restarts) } else { String::new() },
+            "ready": ready,
             "started": container.sidecar,
-            "restartCount": 0,
+            "restartCount": restarts,
             "state": state,
-            "lastState": {},
+            "lastState": last_state,
         })
     }
 

@@ -7,9 +7,10 @@ const BEFORE: &str = "2026-03-01T09:00:00Z";
 const READY: Stage = Stage {
     phase: Phase::Running,
     containers: Containers::Running,
-    restarts: 0,
+    started: true,
     containers_ready: true,
     ready: true,
+    ..Stage::NEW
 };
 const RUNNING: Stage = Stage { containers_ready: false, ready: false, ..READY };
 
@@ -103,7 +104,7 @@ fn a_closed_gate_is_the_reason_and_a_changed_reason_is_no_transition() {
 
 #[test]
 fn a_crash_loop_shows_its_last_run() {
-    let crashing = Stage { containers: Containers::CrashLoopBackOff, restarts: 3, ..RUNNING };
+    let crashing = Stage { containers: Containers::CrashLoopBackOff, restarts: 3, started: false, ..RUNNING };
     let container = patch(&pod_with(ready_pod()), crashing)["containerStatuses"][0].clone();
     assert_eq!(container["state"]["waiting"]["reason"], "CrashLoopBackOff");
     assert_eq!(container["restartCount"], 3);
@@ -161,4 +162,36 @@ fn a_lost_node_changes_one_condition_and_so_does_a_pod_that_fits_nowhere() {
         "reason": "Unschedulable", "message": "no room",
     });
     assert_eq!(homeless, json!({ "conditions": [expected] }));
+}
+
+#[test]
+fn what_is_reported_is_read_back_as_it_was_meant() {
+    let init = json!([
+        { "name": "one", "image": "i" }, { "name": "proxy", "image": "p", "restartPolicy": "Always" },
+        { "name": "two", "image": "i" },
+    ]);
+    let pod = json!({ "spec": { "initContainers": init } });
+    let at = |index, state, restarts| Stage { init: Init::At { index, state, restarts }, ..Stage::NEW };
+    for stage in [
+        READY,
+        RUNNING,
+        Stage { started: false, ..RUNNING },
+        Stage { restarts: 2, exit: 137, ..READY },
+        Stage { containers: Containers::CrashLoopBackOff, restarts: 3, started: false, exit: 0, ..RUNNING },
+        Stage { containers: Containers::ImagePullBackOff, ..Stage::NEW },
+        Stage { phase: Phase::Succeeded, containers: Containers::Ended, exit: 0, ..Stage::NEW },
+        Stage { phase: Phase::Failed, containers: Containers::Ended, exit: 1, ..Stage::NEW },
+        Stage { init: Init::Waiting, ..Stage::NEW },
+        at(0, InitState::Running, 0),
+        at(1, InitState::Running, 2),
+        at(0, InitState::CrashLoopBackOff, 4),
+        Stage { phase: Phase::Failed, ..at(0, InitState::Failed, 0) },
+    ] {
+        let mut shown = pod.clone();
+        shown["status"] = patch(&pod_with(pod.clone()), stage);
+        assert_eq!(pod_with(shown.clone()).stage, stage, "{:#}", shown["status"]);
+        let is_initialized = stage.init == Init::Done;
+        let condition = pod_with(shown).condition("Initialized").unwrap().clone();
+        assert_eq!(condition.status == "True", is_initialized, "{stage:?}");
+    }
 }

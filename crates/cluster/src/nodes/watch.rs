@@ -1,6 +1,6 @@
 //! Following a collection: list, then watch, again and again, into rows of our own shape.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ pub(super) struct Follower<R, I> {
 struct Position {
     /// The version to watch from; none before the first list and after the history was lost.
     version: Option<String>,
-    known: HashSet<Key>,
+    known: BTreeSet<Key>,
     synced: bool,
     /// Whether the present attempt has brought anything.
     fruitful: bool,

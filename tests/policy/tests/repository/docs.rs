@@ -72,6 +72,26 @@ fn every_page_is_linked_from_an_index() {
     );
 }
 
+/// The text between quotes in the lines of a source.
+fn quoted(source: &str) -> Vec<&str> {
+    source.lines().flat_map(|line| line.split('"').skip(1).step_by(2)).collect()
+}
+
+#[test]
+fn every_annotation_of_hollow_nodes_is_documented() {
+    const SOURCE: &str = "crates/cluster/src/nodes/behaviour.rs";
+    const PAGE: &str = "docs/embedded-cluster.md";
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    let (source, page) = (read(SOURCE), read(PAGE));
+    let keys: Vec<_> = quoted(&source)
+        .into_iter()
+        .filter(|key| key.len() > "hollow.sts.plus/".len() && key.starts_with("hollow.sts.plus/"))
+        .collect();
+    assert!(keys.len() > 5, "{SOURCE} no longer says what the annotations are: {keys:?}");
+    let missing = keys.iter().filter(|key| !page.contains(&format!("`{key}`")));
+    assert_none(&missing.map(|key| format!("{PAGE} does not tell of {key}")).collect::<Vec<_>>());
+}
+
 #[test]
 fn links_are_found_in_prose_only() {
     let page = "See [a](../a.md#part \"title\") and [b](b.md), [out](https://x.y/z), [here](#here).\n\

@@ -10,7 +10,7 @@ use kube::api::{Api, ListParams, ObjectList, Patch, PatchParams, PostParams, Wat
 use kube::{Client, ResourceExt};
 use serde_json::json;
 use sts_plus_cluster::controllers;
-use sts_plus_cluster::nodes::{Config, HollowNodes, Node};
+use sts_plus_cluster::nodes::{Config, HollowNodes, Node, Placement};
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_scenarios::cluster::Outside;
 use sts_plus_scenarios::fixture::{Template, Zone, three_zones};
@@ -89,7 +89,8 @@ async fn three_zones_are_created_rolled_one_at_a_time_and_fall_silent() {
     let server = server();
     tokio::spawn(controllers::run(server.clone()));
     let client = Client::new(server, "default");
-    let nodes = Config { nodes: vec![Node::new("node", "zone")], ..Config::default() };
+    let nodes = vec![Node::new("node", "zone")];
+    let nodes = Config { nodes, placement: Placement::Clusters, ..Config::default() };
     let nodes = HollowNodes::new(client.clone(), nodes).start();
     let operator =
         Operator::start_with_native(&Outside::machine(), client.clone(), Scope::Cluster, "embedded");

@@ -15,7 +15,7 @@ mod node;
 mod normalize;
 mod path;
 mod prune;
-mod quantity;
+pub(crate) mod quantity;
 mod rules;
 mod validate;
 
