@@ -2,13 +2,17 @@
 STS_PLUS_CACHE ?= $(HOME)/.cache/sts-plus
 export STS_PLUS_CACHE
 export CARGO_TARGET_DIR ?= $(STS_PLUS_CACHE)/target
-.PHONY: test lint testbed bench bench-statefulset fmt dist crds schemas
+.PHONY: test lint testbed simulate bench bench-cluster bench-statefulset fmt dist crds schemas
 
 # The README's test command. Go first, then Rust: two builds at once are slower than one after the other.
 test: testbed dist ; cargo build --locked -p sts-plus-cli && tests/run
 testbed: ; tests/testbed/build.sh
 lint: ; cargo fmt --all --check && cargo clippy --workspace --all-targets --locked -- -D warnings
 fmt: ; cargo fmt --all
+# Runs seeds of the simulator: make simulate SEEDS=10000 FIRST=1; with TRACE=1 it tells what happens. See docs/simulation.md.
+simulate: ; cargo run --locked -q --release -p sts-plus-simulate --bin sts-plus-simulate -- --first $(or $(FIRST),1) --seeds $(or $(SEEDS),1000) $(if $(TRACE),--trace)
+# The memory and speed of the embedded cluster, as the rows of a table in docs/benchmarks.md.
+bench-cluster: ; cargo run --locked -q --release -p sts-plus-simulate --bin bench-cluster
 # The chart's copy of the kinds, after a change of their types in crates/api.
 crds: ; cargo build --locked -p sts-plus-cli && $(CARGO_TARGET_DIR)/debug/sts-plus crds >charts/sts-plus/files/crds.yaml
 # The schemas of built-in kinds that the embedded cluster serves, after a change of the test bed's Kubernetes.

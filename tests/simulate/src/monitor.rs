@@ -233,6 +233,15 @@ impl Monitor {
                 down.join(", ")
             ));
         }
+        let status = &set.object["status"];
+        let protected = pod.ordinal().is_some_and(|ordinal| {
+            set.partition_past
+                .within(now, BEHIND)
+                .all(|partition| partition.is_some_and(|from| ordinal < from))
+        });
+        if pod.serves() && protected && status["currentRevision"] == pod.revision.as_str() {
+            broken.push(format!("I6: {who} deletes {}, which is below the partition", pod.name));
+        }
         // Whoever goes serving must be outdated, as far as anybody could know.
         let wanted = set.update.within(now, BEHIND).collect::<Vec<_>>();
         let settled = set.template.since() + BEHIND < now && wanted.len() == 1;

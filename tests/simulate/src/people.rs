@@ -17,6 +17,8 @@ use crate::link::Net;
 
 /// From one thing that somebody does to the next.
 const BETWEEN: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(75));
+/// How long a version is wanted that is taken back.
+const FLIP: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(12));
 /// What can be the matter with pods.
 const ILLS: [&str; 6] =
     ["never-ready", "crash-loop", "image-pull", "stuck-terminating", "unready-after=3s", "unready-after=20s"];
@@ -77,6 +79,7 @@ impl People {
                 4 if self.net.plan.has(Fault::Evictions) => self.remove_pod(what).await,
                 5 if self.net.plan.has(Fault::Meddling) => self.meddle(what).await,
                 6 if self.net.plan.has(Fault::Nonsense) => self.nonsense(what).await,
+                7 if self.net.plan.has(Fault::Edits) && what % 2 == 0 => self.flip().await,
                 7 => self.roll(false).await,
                 _ => {}
             }
@@ -128,6 +131,18 @@ impl People {
             // The zones of a group are the same workload.
             if everything || name == one || (grouped.contains(&one) && grouped.contains(&name)) {
                 self.give(&name, self.newest, None).await;
+            }
+        }
+    }
+
+    /// A new version that is taken back at once, while the first pods go for it.
+    async fn flip(&mut self) {
+        let before = self.versions.clone();
+        self.roll(false).await;
+        sleep(self.dice.time(FLIP.0, FLIP.1)).await;
+        for (set, (version, ill)) in before {
+            if self.versions.get(&set) != Some(&(version, ill)) {
+                self.give(&set, version, ill).await;
             }
         }
     }
