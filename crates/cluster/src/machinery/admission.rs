@@ -8,12 +8,12 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::answer::Refusal;
+use super::draft::Draft;
 use super::object::{self, text};
 use super::patch;
 use super::selector::Selector;
 use super::state::State;
 use super::store::Key;
-use super::write::Draft;
 use crate::kinds::Kind;
 
 const GROUP: &str = "admissionregistration.k8s.io";

@@ -33,6 +33,14 @@ pub(super) fn canonical(text: &str) -> Option<String> {
     })
 }
 
+/// How many billionths an amount is.
+pub(crate) fn amount(text: &str) -> Option<i128> {
+    let end = text.find(|letter: char| !matches!(letter, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let (_, base, exponent) = scale(suffix)?;
+    nanos(number, base, exponent)
+}
+
 /// Kubernetes leaves alone what could be canonical at a glance, such as `01`, `1.500` or `1E3`.
 fn is_kept(number: &str, notation: Notation, exponent: u32) -> bool {
     /// Digits of a number that it reads at a glance.
