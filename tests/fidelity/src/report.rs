@@ -38,11 +38,28 @@ pub fn page(suite: &Suite, equal: &BTreeSet<String>) -> String {
     );
     page.push_str("| sequence | area | reason |\n|---|---|---|\n");
     page.push_str(&reasons);
+    page.push_str(UNCOMPARED);
+    for area in &suite.areas {
+        for sequence in area.sequences.iter().filter(|sequence| !sequence.ignored().is_empty()) {
+            let places: Vec<String> = sequence.ignored().iter().map(|place| format!("`{place}`")).collect();
+            let _ = writeln!(page, "| `{}` | {} |", sequence.name, places.join(", "));
+        }
+    }
     page.push_str("\n## The sequences\n\n");
     page.push_str(names.trim_end());
     page.push('\n');
     page
 }
+
+const UNCOMPARED: &str = "
+## Not compared
+
+In some steps of these sequences a part of the answer is left out: the status that a new definition gets a moment later,
+the words of parsers that are not ours (YAML, CEL), and messages that show an object as Go prints it.
+
+| sequence | not compared in some of its answers |
+|---|---|
+";
 
 const INTRODUCTION: &str = "\
 # The embedded API server beside the real one

@@ -59,6 +59,11 @@ pub struct Sequence {
 }
 
 impl Sequence {
+    /// What of the answers is not compared, as JSON pointers.
+    pub fn ignored(&self) -> BTreeSet<&str> {
+        self.steps.iter().flat_map(|step| &step.ignore).map(String::as_str).collect()
+    }
+
     /// How often a server is asked.
     pub fn requests(&self) -> usize {
         self.steps.iter().filter(|step| !matches!(step.ask, Ask::Events { .. } | Ask::Reviews)).count()

@@ -12,7 +12,11 @@ use std::sync::{Arc, Mutex};
 
 use kube::Client;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use sts_plus_cluster::{Clock, machinery::service};
+use serde_json::{Value, json};
+use sts_plus_cluster::{
+    Clock,
+    machinery::{admission::https::HttpsWebhooks, service},
+};
 use sts_plus_fidelity::{Sequence, Server, Suite, differences, play, report, webhook::Webhook};
 use sts_plus_harness::{Assets, AssetsMissing, ControlPlane, Options, schemas::schemas};
 use tokio::runtime::Runtime;
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         let ours = include_str!("../../../crates/cluster/src/kinds/schemas.json");
         if theirs == ours { Ok(()) } else { Err("`make schemas` has not been run".into()) }
     }));
+    trials.push(trial("services_are_found_through_the_resolver", &both, resolved));
     let is_whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list;
     let conclusion = libtest_mimic::run(&arguments, trials);
     if conclusion.has_failed() || !is_whole {
@@ -83,6 +88,7 @@ fn start(setup: Option<&Sequence>) -> Result<Both, Unavailable> {
         let control_plane = ControlPlane::start(&assets, options).await?;
         let webhook = Webhook::start().await?;
         let embedded = service::Server::new(service::Settings::new(Clock::start()))?;
+        let embedded = embedded.with_webhooks(Arc::new(HttpsWebhooks::default()));
         let embedded = Client::new(embedded, "default");
         let embedded = Server { name: "embedded", client: embedded, webhook: webhook.clone() };
         let real = Server { name: "real", client: control_plane.admin(), webhook };
@@ -103,6 +109,47 @@ fn start(setup: Option<&Sequence>) -> Result<Both, Unavailable> {
             Err(Unavailable::Start)
         }
     }
+}
+
+/// The real server has no way to a service here; the embedded one is handed one.
+async fn resolved(both: &Both) -> Result<(), String> {
+    let address = both.embedded.webhook.address();
+    let resolver = Arc::new(move |namespace: &str, name: &str, port: u16| {
+        (namespace == "webhooks" && name == "hook" && port == 8443).then_some(address)
+    });
+    let server =
+        service::Server::new(service::Settings::new(Clock::start())).map_err(|error| error.to_string())?;
+    let client = Client::new(server.with_webhooks(Arc::new(HttpsWebhooks::new(resolver))), "default");
+    let hook = |name: &str, service: &str| {
+        json!({
+            "name": name, "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {
+                "caBundle": both.embedded.webhook.ca_bundle(),
+                "service": { "namespace": "webhooks", "name": service, "port": 8443, "path": "/embedded/resolved/deny" },
+            },
+            "objectSelector": { "matchLabels": { "asks": service } },
+            "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"] }],
+        })
+    };
+    let configuration = json!({
+        "metadata": { "name": "hooks" }, "webhooks": [hook("a.example.com", "hook"), hook("b.example.com", "nobody")],
+    });
+    let configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    post(&client, configurations, &configuration).await?;
+    for (service, said) in [("hook", "not today"), ("nobody", "service \"nobody\" not found")] {
+        let object = json!({ "metadata": { "name": "a", "labels": { "asks": service } } });
+        match post(&client, "/api/v1/namespaces/default/configmaps", &object).await {
+            Err(why) if why.contains(said) => {}
+            other => return Err(format!("{service}: {other:?}")),
+        }
+    }
+    Ok(())
+}
+
+async fn post(client: &Client, path: &str, body: &Value) -> Result<Value, String> {
+    let request = http::Request::post(path).header("content-type", "application/json");
+    let request = request.body(body.to_string().into_bytes()).map_err(|error| error.to_string())?;
+    client.request::<Value>(request).await.map_err(|error| error.to_string())
 }
 
 fn of_sequence(sequence: Sequence, both: &Shared) -> Trial {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Strategy, meta};
+use crate::machinery::admission;
 use crate::machinery::object::{self, fill, text};
 use crate::machinery::schema::Cause;
 
@@ -316,23 +317,46 @@ impl Strategy for Webhooks {
                     Cause::unsupported(at("sideEffects"), &effects.into(), &["None", "NoneOnDryRun"])
                 });
             }
-            if object::list(hook, "/admissionReviewVersions").is_empty() {
+            let versions = object::list(hook, "/admissionReviewVersions");
+            if versions.is_empty() {
                 let why = "must specify one of v1, v1beta1";
                 causes.push(Cause::required(at("admissionReviewVersions"), why));
+            } else if !versions.iter().any(|version| version == "v1" || version == "v1beta1") {
+                let why = "must include at least one of v1, v1beta1";
+                causes.push(Cause::invalid(at("admissionReviewVersions"), &versions.into(), why));
+            }
+            for (field, known) in [
+                ("failurePolicy", ["Fail", "Ignore"]),
+                ("matchPolicy", ["Equivalent", "Exact"]),
+                ("reinvocationPolicy", ["IfNeeded", "Never"]),
+            ] {
+                let said = text(hook, &format!("/{field}"));
+                if !said.is_empty() && !known.contains(&said) {
+                    causes.push(Cause::unsupported(at(field), &said.into(), &known));
+                }
             }
             let seconds = object::number(hook, "/timeoutSeconds").unwrap_or(10);
             if !(1..=30).contains(&seconds) {
                 let why = "the timeout value must be between 1 and 30 seconds";
                 causes.push(Cause::invalid(at("timeoutSeconds"), &seconds.into(), why));
             }
-            if !object::list(hook, "/matchConditions").is_empty() {
+            for (index, condition) in object::list(hook, "/matchConditions").iter().enumerate() {
+                let at = |field: &str| at(&format!("matchConditions[{index}].{field}"));
+                let expression = condition.get("expression").unwrap_or(&Value::Null);
                 // What cannot be judged is refused, never skipped.
-                causes.push(Cause::forbidden(
-                    at("matchConditions"),
-                    "expressions are not judged by this server",
-                ));
+                if let Some(why) = admission::complaint(expression.as_str().unwrap_or_default()) {
+                    causes.push(Cause::invalid(at("expression"), expression, &why));
+                }
+                if text(condition, "/name").is_empty() {
+                    causes.push(Cause::required(at("name"), ""));
+                }
             }
             let config = hook.get("clientConfig").unwrap_or(&Value::Null);
+            let scheme = text(config, "/url").split("://").next().unwrap_or_default();
+            if !matches!(scheme, "" | "https") {
+                let why = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
+                causes.push(Cause::invalid(at("clientConfig.url"), &scheme.into(), why));
+            }
             if config.get("url").is_some() == config.get("service").is_some() {
                 let why = "exactly one of url or service is required";
                 causes.push(Cause::required(at("clientConfig"), why));

@@ -1,5 +1,7 @@
 //! Refusals, worded as Kubernetes words them: clients match on the code and the reason, people read the message.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -9,7 +11,7 @@ use super::schema::Cause;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     code: StatusCode,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
     details: Option<Value>,
 }
@@ -49,8 +51,8 @@ impl Refusal {
     }
 
     /// One word that clients match on; empty where Kubernetes gives none.
-    pub fn reason(&self) -> &'static str {
-        self.reason
+    pub fn reason(&self) -> &str {
+        &self.reason
     }
 
     /// What people read.
@@ -66,7 +68,7 @@ impl Refusal {
         });
         if let Some(fields) = status.as_object_mut() {
             if !self.reason.is_empty() {
-                fields.insert("reason".into(), self.reason.into());
+                fields.insert("reason".into(), (*self.reason).into());
             }
             if let Some(details) = &self.details {
                 fields.insert("details".into(), details.clone());
@@ -82,11 +84,11 @@ impl Refusal {
 
     fn new(
         code: StatusCode,
-        reason: &'static str,
+        reason: impl Into<Cow<'static, str>>,
         message: impl Into<String>,
         details: Option<Value>,
     ) -> Self {
-        Refusal { code, reason, message: message.into(), details }
+        Refusal { code, reason: reason.into(), message: message.into(), details }
     }
 
     pub(crate) fn not_found(about: About<'_>, name: &str) -> Self {
@@ -243,11 +245,9 @@ impl Refusal {
     }
 
     /// A webhook's own refusal.
-    pub(crate) fn denied(code: u16, reason: &str, message: String) -> Self {
-        let code = StatusCode::from_u16(code).unwrap_or(StatusCode::FORBIDDEN);
-        let known = ["BadRequest", "Conflict", "Forbidden", "Invalid", "NotFound", "TooManyRequests"];
-        let reason = known.into_iter().find(|known| *known == reason).unwrap_or_default();
-        Self::new(code, reason, message, None)
+    pub(crate) fn denied(code: Option<u16>, reason: &str, message: String, details: Option<Value>) -> Self {
+        let code = code.and_then(|code| StatusCode::from_u16(code).ok()).filter(|code| code.as_u16() >= 400);
+        Self::new(code.unwrap_or(StatusCode::BAD_REQUEST), reason.to_owned(), message, details)
     }
 }
 

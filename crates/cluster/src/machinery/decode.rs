@@ -17,7 +17,7 @@ const CUSTOM_PATCHES: &str =
 /// Versions of kinds that Kubernetes has types for and serves no longer.
 const RETIRED: [&str; 2] = ["apps/v1beta1", "apps/v1beta2"];
 /// What decides whether a text is an object of some kind.
-const TYPE_META: &str =
+pub(crate) const TYPE_META: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
 /// How a patch is to be read.

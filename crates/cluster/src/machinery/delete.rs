@@ -98,6 +98,28 @@ impl DeleteOptions {
         })
     }
 
+    /// As webhooks see them.
+    pub(crate) fn said(&self) -> Value {
+        let mut said = json!({ "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1" });
+        let fields = object::fields(&mut said);
+        fields.extend(self.grace.map(|grace| ("gracePeriodSeconds".to_owned(), grace.into())));
+        let policy = self.propagation.map(|propagation| match propagation {
+            Propagation::Foreground => "Foreground",
+            Propagation::Background => "Background",
+            Propagation::Orphan => "Orphan",
+        });
+        fields.extend(policy.map(|policy| ("propagationPolicy".to_owned(), policy.into())));
+        for (field, value) in [("uid", &self.uid), ("resourceVersion", &self.version)] {
+            if let Some(value) = value {
+                object::entry(fields, "preconditions").insert(field.to_owned(), value.clone().into());
+            }
+        }
+        if self.dry_run {
+            fields.insert("dryRun".into(), json!(["All"]));
+        }
+        said
+    }
+
     fn check(&self, kind: About<'_>, live: &Value) -> Result<(), Refusal> {
         let name = object::name(live);
         let (uid, version) = (object::uid(live), text(live, "/metadata/resourceVersion"));

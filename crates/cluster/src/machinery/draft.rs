@@ -12,7 +12,7 @@ use super::apply;
 use super::object;
 use super::state::State;
 use super::store::Key;
-use crate::kinds::{Kind, meta};
+use crate::kinds::{Kind, Scale, meta};
 
 /// An object on its way into the store, in its stored version.
 pub(crate) struct Draft {
@@ -23,6 +23,14 @@ pub(crate) struct Draft {
     pub(crate) object: Value,
     /// Whether only the status is written.
     pub(crate) is_status: bool,
+    /// What the request was about, if not the object itself.
+    pub(crate) subresource: String,
+    /// Where replicas are kept, for a write through them.
+    pub(crate) scale: Option<Scale>,
+    /// The version in which the request came.
+    pub(crate) version: String,
+    /// The options of the request, as webhooks see them.
+    pub(crate) options: Value,
     pub(crate) dry_run: bool,
     pub(crate) warnings: Vec<String>,
 }
@@ -63,6 +71,23 @@ impl Draft {
         } else {
             Err(Refusal::invalid(kind.about(), object::name(object), &causes))
         }
+    }
+
+    /// Puts what a webhook has made of the object in its place, or says why Go could not read it. Nobody comes to own
+    /// anything by it.
+    pub(crate) fn replace(&mut self, mut object: Value) -> Result<(), String> {
+        let Some(version) = self.kind.version(&self.kind.stored) else {
+            return Ok(());
+        };
+        if let Some(why) = version.schema.mistyped(&object).filter(|_| !self.kind.custom) {
+            return Err(why);
+        }
+        version.schema.prune(&mut object);
+        version.schema.default(&mut object);
+        version.schema.normalize(&mut object);
+        self.kind.strategy.default(&mut object);
+        self.object = object;
+        Ok(())
     }
 
     /// Whether nobody has written the object since the draft was made.
@@ -136,6 +161,10 @@ pub(crate) fn amend(
         before: Some(before),
         object,
         is_status: false,
+        subresource: String::new(),
+        scale: None,
+        version: kind.stored.clone(),
+        options: Value::Null,
         dry_run: false,
         warnings: Vec::new(),
     };

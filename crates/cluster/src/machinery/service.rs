@@ -208,7 +208,7 @@ impl Server {
             }
             (&Method::POST, Some(name), Some(subresource)) => {
                 let body = read_body(body).await?;
-                self.act(&request, kind, &name, &subresource, &body).map(Outcome::Reply)
+                self.act(&request, kind, &name, &subresource, &body).await.map(Outcome::Reply)
             }
             // Who creates must say where.
             (&Method::POST, None, _) if kind.namespaced && request.place.namespace.is_none() => {
@@ -285,7 +285,7 @@ impl Server {
     ) -> Result<Reply, Refusal> {
         let kind = &view.kind;
         let key = key(request, kind, name);
-        self.admission.deletion(&self.state, kind, &key, options.dry_run).await?;
+        let warnings = self.admission.deletion(&self.state, kind, &key, options.said()).await?;
         let (code, body) = match delete::delete(&mut self.lock(), kind, &key, options)? {
             Deleted::Gone(object) if !kind.habits.shows_deleted => {
                 let uid = object::uid(&object);
@@ -295,7 +295,7 @@ impl Server {
                 (StatusCode::OK, show::bytes(&*view.object(&object)))
             }
         };
-        Ok(Reply { code, body, warnings: Vec::new() })
+        Ok(Reply { code, body, warnings })
     }
 
     async fn delete_many(
@@ -317,7 +317,7 @@ impl Server {
         let options = &DeleteOptions { version: options.version.clone().or(wanted), ..options.clone() };
         for object in &found {
             let key = kind.key(object::namespace(object), object::name(object));
-            self.admission.deletion(&self.state, kind, &key, options.dry_run).await?;
+            self.admission.deletion(&self.state, kind, &key, options.said()).await?;
             match delete::delete(&mut self.lock(), kind, &key, options) {
                 Err(refusal) if refusal.code() != StatusCode::NOT_FOUND => return Err(refusal),
                 _ => {}
@@ -327,7 +327,7 @@ impl Server {
         Ok(Reply::ok(view.list(metadata, found.iter())))
     }
 
-    fn act(
+    async fn act(
         &self,
         request: &Request,
         kind: &Arc<Kind>,
@@ -336,18 +336,25 @@ impl Server {
         body: &[u8],
     ) -> Result<Reply, Refusal> {
         let act = kind.actions.iter().find(|action| action.name == subresource);
-        let Action { kind: wanted, api_version, act, .. } = act.ok_or_else(Refusal::method_not_allowed)?;
-        let mut state = self.lock();
+        let action = act.ok_or_else(Refusal::method_not_allowed)?;
+        let Action { kind: wanted, api_version, act, .. } = action;
         let package = api_version.split_once('/').map_or("core", |(group, _)| group);
         let wanted = Wanted { kind: wanted, api_version: (*api_version).to_owned(), package, custom: false };
-        let body = wanted.read(&request.content_type, body, &state.table)?.value;
+        let mut body = wanted.read(&request.content_type, body, &self.lock().table)?.value;
         let said = object::name(&body);
         if !said.is_empty() && said != name {
             let why = format!("name in URL does not match name in {} object", wanted.kind);
             return Err(Refusal::bad_request(why));
         }
-        let body = act(&mut state, kind, &key(request, kind, name), &body, &request.query)?;
-        Ok(Reply { code: StatusCode::CREATED, body: show::bytes(&body), warnings: Vec::new() })
+        let key = key(request, kind, name);
+        object::metadata(&mut body).insert("namespace".into(), key.namespace.clone().into());
+        let mut options = serde_json::json!({ "kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1" });
+        if request.query.dry_run("CreateOptions")? {
+            object::fields(&mut options).insert("dryRun".into(), serde_json::json!(["All"]));
+        }
+        let warnings = self.admission.act(&self.state, kind, &key, action, (&body, options)).await?;
+        let body = act(&mut self.lock(), kind, &key, &body, &request.query)?;
+        Ok(Reply { code: StatusCode::CREATED, body: show::bytes(&body), warnings })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::answer::Refusal;
 use super::apply::{self, Manager, Operation};
@@ -55,6 +55,20 @@ impl Wish<'_> {
                 (false, false) => &[],
             },
         }
+    }
+
+    /// The options of the request, as webhooks see them.
+    fn options(&self, is_create: bool, dry_run: bool) -> Value {
+        let kind = if is_create { "CreateOptions" } else { "UpdateOptions" };
+        let mut options = json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1" });
+        let fields = object::fields(&mut options);
+        for field in ["fieldManager", "fieldValidation"] {
+            fields.extend(self.request.query.get(field).map(|said| (field.to_owned(), said.into())));
+        }
+        if dry_run {
+            fields.insert("dryRun".into(), json!(["All"]));
+        }
+        options
     }
 
     /// What is to be stored, up to the point where admission has its say.
@@ -144,7 +158,19 @@ impl Wish<'_> {
         self.kind.strategy.admit(&mut object, state)?;
         let warnings = [warnings, self.kind.strategy.warnings(&object)].concat();
         let is_status = false;
-        Ok(Draft { kind: Arc::clone(self.kind), key, before: None, object, is_status, dry_run, warnings })
+        Ok(Draft {
+            kind: Arc::clone(self.kind),
+            key,
+            before: None,
+            object,
+            is_status,
+            subresource: String::new(),
+            scale: None,
+            version: self.version.name.clone(),
+            options: self.options(true, dry_run),
+            dry_run,
+            warnings,
+        })
     }
 
     /// Defaults, and the stored version.
@@ -380,12 +406,17 @@ impl Wish<'_> {
             let generation = generation + i64::from(changed);
             object::metadata(&mut object).insert("generation".into(), generation.into());
         }
+        let is_scale = self.request.place.subresource.as_deref() == Some("scale");
         Ok(Draft {
             kind: Arc::clone(self.kind),
             key: key.clone(),
             before: Some(live),
             object,
             is_status: self.is_status(),
+            subresource: self.request.place.subresource.clone().unwrap_or_default(),
+            scale: self.version.scale.clone().filter(|_| is_scale),
+            version: self.version.name.clone(),
+            options: self.options(false, dry_run),
             dry_run,
             warnings,
         })

@@ -21,6 +21,7 @@ use super::{Cause, List, Path, View};
 #[path = "cel_tests.rs"]
 mod tests;
 
+const UNJUDGED: &str = "its rules could not be judged";
 pub(super) const RULES: &str = "x-kubernetes-validations";
 /// Longest expression, in bytes.
 const MAX_EXPRESSION_BYTES: usize = 4096;
@@ -38,32 +39,42 @@ const REASONS: [&str; 4] =
 
 /// What is wrong with the rules of a schema, which is found at `at`.
 pub(crate) fn complaints(schema: &Value, at: &str) -> Vec<Cause> {
-    with_large_stack(|| {
+    let found = with_large_stack(|| {
         let mut reading = Reading { known: Context::default().with_all(), causes: Vec::new() };
         reading.check(schema, at, None);
         reading.causes
-    })
+    });
+    found.unwrap_or_else(|| vec![Cause::forbidden(at, UNJUDGED)])
 }
 
-/// Runs on a thread of its own: callers have stacks that a legal expression can exhaust.
-fn with_large_stack<T: Send>(work: impl Fn() -> T + Sync) -> T {
-    let done = thread::scope(|scope| {
-        let worker = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, &work);
-        worker.ok().and_then(|worker| worker.join().ok())
+/// Why an expression over these variables cannot be judged.
+pub(crate) fn misread(expression: &str, variables: &[&'static str]) -> Option<String> {
+    let judged = with_large_stack(|| {
+        let reading = Reading { known: Context::default().with_all(), causes: Vec::new() };
+        reading.misread(expression, &Value::Null, variables)
     });
-    // Without a thread it has to go as it is.
-    done.unwrap_or_else(work)
+    judged.unwrap_or_else(|| Some("the expression could not be read".to_owned()))
+}
+
+/// Runs on a thread of its own, since callers have stacks that a legal expression can exhaust. Nothing comes of work that
+/// panics, as that of others on odd values may.
+pub(crate) fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    thread::scope(|scope| {
+        let worker = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+        worker.ok().and_then(|worker| worker.join().ok())
+    })
 }
 
 /// Rules of one node, ready to be judged.
 #[derive(Clone, Debug)]
-pub(crate) struct Judge(Arc<CompiledSchema>);
+pub(crate) struct Judge(Option<Arc<CompiledSchema>>);
 
 impl Judge {
     /// Reads the rules of a schema's root; nothing where there are none.
     pub(super) fn read(schema: &Value) -> Option<Self> {
         let rules = schema.get(RULES)?.as_array().filter(|rules| !rules.is_empty())?;
-        Some(Judge(Arc::new(with_large_stack(|| compile_schema(&Self::prepared(schema, rules))))))
+        let compiled = with_large_stack(|| compile_schema(&Self::prepared(schema, rules)));
+        Some(Judge(compiled.map(Arc::new)))
     }
 
     /// The schema with the rules of its root only.
@@ -87,17 +98,22 @@ impl Judge {
 
     /// Whether a rule is about a change.
     fn is_transition(&self, rule: &str) -> bool {
-        self.0.validations.iter().flatten().any(|found| found.rule.rule == rule && found.is_transition_rule)
+        self.0
+            .iter()
+            .flat_map(|rules| &rules.validations)
+            .flatten()
+            .any(|found| found.rule.rule == rule && found.is_transition_rule)
     }
 }
 
 /// What the rules have against an object; `before` is what it replaces.
 pub(super) fn judge(object: &Value, before: Option<&Value>, view: View<'_>) -> Vec<Cause> {
-    with_large_stack(|| {
+    let found = with_large_stack(|| {
         let mut found = Vec::new();
         visit(object, before, false, view, &Path::default(), &mut found);
         found
-    })
+    });
+    found.unwrap_or_else(|| vec![Cause::forbidden(super::validate::NOWHERE, UNJUDGED)])
 }
 
 /// What did not change need not follow rules that have come since; `frozen` says so of everything around the value.
@@ -113,11 +129,15 @@ fn visit(
         return;
     }
     let frozen = frozen || before == Some(value);
-    if let Some(judge) = &view.node().rules.judge
-        && let Err(errors) = cel::validate_compiled(&judge.0, value, before)
-    {
+    if let Some(judge) = &view.node().rules.judge {
+        let Some(rules) = &judge.0 else {
+            found.push(Cause::forbidden(at.to_string(), UNJUDGED));
+            return;
+        };
         let counts = |error: &&ValidationError| !frozen || judge.is_transition(&error.rule);
-        found.extend(errors.iter().filter(counts).map(|error| cause(error, value, at)));
+        if let Err(errors) = cel::validate_compiled(rules, value, before) {
+            found.extend(errors.iter().filter(counts).map(|error| cause(error, value, at)));
+        }
     }
     match value {
         Value::Object(fields) => {
@@ -367,7 +387,7 @@ impl Reading {
             return complain("rule", &error.to_string(), Wrong::Invalid);
         }
         let because = |field, expression| {
-            let why = self.misread(expression, schema)?;
+            let why = self.misread(expression, schema, &["self", "oldSelf"])?;
             Some(Complaint { field, why, kind: Wrong::Invalid })
         };
         because("rule", expression)
@@ -375,7 +395,7 @@ impl Reading {
     }
 
     /// Why an expression cannot be judged.
-    fn misread(&self, expression: &str, schema: &Value) -> Option<String> {
+    fn misread(&self, expression: &str, schema: &Value, variables: &[&'static str]) -> Option<String> {
         let signs = expression.bytes().filter(u8::is_ascii_punctuation).count();
         let is_small = expression.len() <= MAX_EXPRESSION_BYTES
             && signs <= MAX_EXPRESSION_SIGNS
@@ -389,7 +409,7 @@ impl Reading {
         match Program::compile(expression) {
             Err(error) => Some(format!("compilation failed: {error}")),
             Ok(program) => self
-                .stranger(program.expression(), &mut vec!["self", "oldSelf"])
+                .stranger(program.expression(), &mut variables.to_vec())
                 .map(|name| format!("compilation failed: {name} is not known to this server"))
                 .or_else(|| {
                     let field = undefined(program.expression(), schema)?;
