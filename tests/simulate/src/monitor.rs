@@ -17,7 +17,7 @@ use crate::truth::{BEHIND, Pod, Truth, text};
 /// A gate's last pass may be older than its own rule says by what a write takes on the way, twice.
 const GATE_SLACK: Duration = Duration::from_secs(45);
 /// What was answered so shortly before a step may not have reached the decision about it.
-const UNDER_WAY: Duration = Duration::from_secs(15);
+const UNDER_WAY: Duration = Duration::from_secs(2);
 
 /// The one who looks; clones are the same.
 #[derive(Clone)]

@@ -17,6 +17,7 @@ use crate::disruption::{Gatekeeper, Guarded};
 use crate::health::Member;
 use crate::ordinal;
 use crate::plan::{Action, Batch};
+use crate::planted::{self, Bug};
 use crate::reason::Reason;
 use crate::set::SetRow;
 use report::Report;
@@ -133,6 +134,7 @@ fn take_turn(zones: &[Zone<'_>]) -> Turn {
     for zone in first.into_iter().chain(by_name) {
         match zone.stage() {
             Stage::PassedOver | Stage::Done => {}
+            Stage::HoldsUp if planted::has(Bug::OtherZonesIgnored) => {}
             Stage::HoldsUp => return Turn::HeldUpBy(Arc::clone(zone.name())),
             Stage::Outdated => return roll(zone, zones),
         }
