@@ -2,7 +2,7 @@
 STS_PLUS_CACHE ?= $(HOME)/.cache/sts-plus
 export STS_PLUS_CACHE
 export CARGO_TARGET_DIR ?= $(STS_PLUS_CACHE)/target
-.PHONY: test lint testbed simulate bench bench-cluster bench-statefulset fmt dist crds schemas
+.PHONY: test lint testbed simulate bench bench-cluster bench-statefulset fidelity fmt dist crds schemas
 
 # The README's test command. Go first, then Rust: two builds at once are slower than one after the other.
 test: testbed dist ; cargo build --locked -p sts-plus-cli && tests/run
@@ -17,6 +17,8 @@ bench-cluster: ; cargo run --locked -q --release -p sts-plus-simulate --bin benc
 crds: ; cargo build --locked -p sts-plus-cli && $(CARGO_TARGET_DIR)/debug/sts-plus crds >charts/sts-plus/files/crds.yaml
 # The schemas of built-in kinds that the embedded cluster serves, after a change of the test bed's Kubernetes.
 schemas: testbed ; cargo run --locked -q -p sts-plus-harness --bin schemas >$(CARGO_TARGET_DIR)/schemas.json && mv $(CARGO_TARGET_DIR)/schemas.json crates/cluster/src/kinds/schemas.json
+# The same requests to the embedded API server and to the real one; rewrites docs/fidelity.md.
+fidelity: testbed ; FIDELITY_REWRITE=1 cargo test --locked -p sts-plus-fidelity
 # The binary of the image: static, so that an image needs nothing else. See Containerfile.
 dist: ; RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --profile dist --target $(shell uname -m)-unknown-linux-gnu -p sts-plus-cli
 # Measures that binary and rewrites the tables of docs/benchmarks.md; PARTS=bc measures only those.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::sets::{default_template, selector_causes};
-use super::{Strategy, meta, pod_spec};
+use super::{Strategy, meta, pod_rules};
 use crate::machinery::object::{self, fill};
 use crate::machinery::schema::Cause;
 
@@ -17,6 +17,8 @@ impl Strategy for Revisions {
         let mut causes: Vec<Cause> = Vec::new();
         if object.get("data").is_none_or(Value::is_null) {
             causes.push(Cause::required("data", "data is mandatory"));
+        } else if !object.get("data").is_some_and(Value::is_object) {
+            causes.push(Cause::required("data", "data must be a valid JSON object"));
         }
         causes.extend(meta::not_negative(object, "/revision"));
         causes
@@ -29,7 +31,7 @@ impl Strategy for Revisions {
 
 fn template_causes(object: &Value) -> Vec<Cause> {
     let spec = object.pointer("/spec/template/spec").unwrap_or(&Value::Null);
-    pod_spec::validate(spec, "spec.template.spec", &[])
+    pod_rules::validate(spec, "spec.template.spec", &[])
 }
 
 impl Strategy for Deployments {
@@ -86,6 +88,7 @@ impl Strategy for Jobs {
         fill(spec, "backoffLimit", 6);
         fill(spec, "completionMode", "NonIndexed");
         fill(spec, "suspend", false);
+        fill(spec, "manualSelector", false);
         fill(spec, "podReplacementPolicy", "TerminatingOrFailed");
         default_template(object::entry(spec, "template"));
     }

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Strategy, meta};
+use super::{Strategy, meta, names, selectors};
 use crate::machinery::answer::Refusal;
+use crate::machinery::label_rules;
 use crate::machinery::object::{self, fill, text};
 use crate::machinery::schema::Cause;
 use crate::machinery::state::State;
@@ -35,12 +36,31 @@ pub(super) fn spec_causes(claim: &Value, at: &str) -> Vec<Cause> {
     for mode in modes.iter().filter(|mode| !supported.iter().any(|known| *mode == known)) {
         causes.push(Cause::unsupported(format!("{at}.accessModes"), mode, &supported));
     }
-    if claim.pointer("/spec/resources/requests/storage").is_none() {
-        causes.push(Cause::required(format!("{at}.resources[storage]"), ""));
+    if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
+        let why = "may not use ReadWriteOncePod with other access modes";
+        causes.push(Cause::forbidden(format!("{at}.accessModes"), why));
+    }
+    if let Some(selector) = claim.pointer("/spec/selector").filter(|selector| selector.is_object()) {
+        causes.extend(selectors::causes(selector, &format!("{at}.selector")));
+    }
+    match claim.pointer("/spec/resources/requests/storage") {
+        None => causes.push(Cause::required(format!("{at}.resources[storage]"), "")),
+        Some(said) if names::amount(said).is_none_or(|amount| amount <= 0) => {
+            causes.push(Cause::invalid(
+                format!("{at}.resources[storage]"),
+                said,
+                "must be greater than zero",
+            ));
+        }
+        Some(_) => {}
     }
     let class = text(claim, "/spec/storageClassName");
     if let Some(why) = meta::subdomain_problem(class).filter(|_| !class.is_empty()) {
         causes.push(Cause::invalid(format!("{at}.storageClassName"), &class.into(), &why));
+    }
+    let (mode, known) = (text(claim, "/spec/volumeMode"), ["Block", "Filesystem"]);
+    if !mode.is_empty() && !known.contains(&mode) {
+        causes.push(Cause::unsupported(format!("{at}.volumeMode"), &mode.into(), &known));
     }
     causes
 }
@@ -79,8 +99,10 @@ impl Strategy for Claims {
         let frozen = |claim: &Value| {
             let mut spec = claim.get("spec").cloned().unwrap_or_default();
             let fields = object::fields(&mut spec);
-            fields.remove("resources");
-            fields.remove("volumeAttributesClassName");
+            if text(before, "/status/phase") == "Bound" {
+                fields.remove("resources");
+                fields.remove("volumeAttributesClassName");
+            }
             if text(before, "/spec/volumeName").is_empty() {
                 fields.remove("volumeName");
             }
@@ -91,6 +113,15 @@ impl Strategy for Claims {
             let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
                        bound claims";
             causes.push(Cause::forbidden("spec", why));
+        }
+        let asked = |claim: &Value| claim.pointer("/spec/resources/requests/storage").and_then(names::amount);
+        let capacity = before.pointer("/status/capacity/storage").and_then(names::amount);
+        if text(before, "/status/phase") == "Bound"
+            && asked(object) < asked(before)
+            && asked(object) < capacity
+        {
+            let why = "field can not be less than status.capacity";
+            causes.push(Cause::forbidden("spec.resources.requests.storage", why));
         }
         causes
     }
@@ -106,9 +137,12 @@ impl Strategy for Volumes {
         }
     }
 
-    fn admit(&self, object: &mut Value, _: &State) -> Result<(), Refusal> {
+    fn admit(&self, object: &mut Value, state: &State) -> Result<(), Refusal> {
         protect(object, VOLUME_PROTECTION);
-        fill(object::child(object, "status"), "phase", "Pending");
+        let now = state.now();
+        let status = object::child(object, "status");
+        fill(status, "phase", "Pending");
+        status.insert("lastPhaseTransitionTime".into(), now.into());
         Ok(())
     }
 
@@ -119,6 +153,14 @@ impl Strategy for Volumes {
         }
         if object.pointer("/spec/capacity/storage").is_none() {
             causes.push(Cause::required("spec.capacity", ""));
+            let shown = object.pointer("/spec/capacity").unwrap_or(&Value::Null);
+            causes.push(Cause::unsupported("spec.capacity", shown, &["storage"]));
+        }
+        let known =
+            ["hostPath", "local", "nfs", "csi", "iscsi", "fc", "rbd", "cephfs", "awsElasticBlockStore"];
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        if !known.iter().any(|source| spec.get(source).is_some_and(Value::is_object)) {
+            causes.push(Cause::required("spec", "must specify a volume type"));
         }
         causes
     }
@@ -132,19 +174,24 @@ impl Strategy for Classes {
     }
 
     fn validate(&self, object: &Value) -> Vec<Cause> {
-        let missing = text(object, "/provisioner").is_empty();
-        missing.then(|| Cause::required("provisioner", "")).into_iter().collect()
+        let provisioner = text(object, "/provisioner");
+        if provisioner.is_empty() {
+            return vec![Cause::required("provisioner", "")];
+        }
+        let lower = provisioner.to_lowercase();
+        let problems = label_rules::key_problems(&lower, "a qualified name");
+        let shown = Value::from(lower);
+        let mut causes: Vec<Cause> =
+            problems.iter().map(|why| Cause::invalid("provisioner", &shown, why)).collect();
+        causes.extend(meta::one_of(object, "/reclaimPolicy", &["Delete", "Retain"]));
+        causes.extend(meta::one_of(object, "/volumeBindingMode", &["Immediate", "WaitForFirstConsumer"]));
+        causes
     }
 
     fn validate_update(&self, object: &Value, before: &Value) -> Vec<Cause> {
-        let forbidden = |field: &str, what: &str| {
-            (object.get(field) != before.get(field))
-                .then(|| Cause::forbidden(field, &format!("updates to {what} are forbidden.")))
-        };
-        [("parameters", "parameters"), ("provisioner", "provisioner"), ("reclaimPolicy", "reclaimPolicy")]
+        ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"]
             .into_iter()
-            .filter_map(|(field, what)| forbidden(field, what))
-            .chain(meta::immutable("volumeBindingMode", object, before))
+            .filter_map(|field| meta::immutable(field, object, before))
             .collect()
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Habits, Kind, Scale, Strategy, Version, meta};
+use super::{Habits, Kind, Scale, Strategy, Version, meta, structure};
 use crate::machinery::object::{self, fill, text};
 use crate::machinery::schema::{Cause, cel};
 use crate::machinery::state::State;
@@ -37,47 +37,13 @@ impl Strategy for CustomDefinitions {
     }
 
     fn validate(&self, object: &Value) -> Vec<Cause> {
-        let mut causes = Vec::new();
         let (group, plural) = (text(object, "/spec/group"), text(object, "/spec/names/plural"));
-        let expected = format!("{plural}.{group}");
-        if object::name(object) != expected {
+        let mut causes = Vec::new();
+        if object::name(object) != format!("{plural}.{group}") {
             let why = "must be spec.names.plural+\".\"+spec.group";
             causes.push(Cause::invalid("metadata.name", &object::name(object).into(), why));
         }
-        for pointer in ["/spec/group", "/spec/names/plural", "/spec/names/kind"] {
-            if text(object, pointer).is_empty() {
-                causes.push(Cause::required(pointer.trim_start_matches('/').replace('/', "."), ""));
-            }
-        }
-        causes.extend(meta::one_of(object, "/spec/scope", &["Cluster", "Namespaced"]));
-        let versions = object::list(object, "/spec/versions");
-        let stored =
-            versions.iter().filter(|version| version.get("storage") == Some(&Value::Bool(true))).count();
-        if stored != 1 {
-            let shown = object.pointer("/spec/versions").unwrap_or(&Value::Null);
-            let why = "must have exactly one version marked as storage version";
-            causes.push(Cause::invalid("spec.versions", shown, why));
-        }
-        for (index, version) in versions.iter().enumerate() {
-            let at = format!("spec.versions[{index}]");
-            match version.pointer("/schema/openAPIV3Schema") {
-                None => {
-                    let why = "schemas are required";
-                    causes.push(Cause::required(format!("{at}.schema.openAPIV3Schema"), why));
-                }
-                Some(schema) if text(schema, "/type") != "object" => {
-                    let field = format!("{at}.schema.openAPIV3Schema.type");
-                    causes.push(Cause::invalid(
-                        field,
-                        &text(schema, "/type").into(),
-                        "must be object at the root",
-                    ));
-                }
-                Some(schema) => {
-                    causes.extend(cel::complaints(schema, &format!("{at}.schema.openAPIV3Schema")));
-                }
-            }
-        }
+        causes.extend(spec_causes(object));
         causes
     }
 
@@ -85,7 +51,7 @@ impl Strategy for CustomDefinitions {
         ["spec.group", "spec.names.plural", "spec.names.kind", "spec.scope"]
             .into_iter()
             .filter_map(|field| meta::immutable(field, object, before))
-            .chain(self.validate(object))
+            .chain(spec_causes(object))
             .collect()
     }
 
@@ -97,6 +63,170 @@ impl Strategy for CustomDefinitions {
             }
             _ => {}
         }
+    }
+}
+
+fn spec_causes(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for pointer in ["/spec/group", "/spec/names/plural", "/spec/names/kind"] {
+        if text(object, pointer).is_empty() {
+            causes.push(Cause::required(pointer.trim_start_matches('/').replace('/', "."), ""));
+        }
+    }
+    causes.extend(meta::one_of(object, "/spec/scope", &["Cluster", "Namespaced"]));
+    causes.extend(version_causes(object));
+    causes.extend(name_causes(object));
+    if object.pointer("/spec/preserveUnknownFields") == Some(&Value::Bool(true)) {
+        let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        causes.push(Cause::invalid("spec.preserveUnknownFields", &Value::Bool(true), why));
+    }
+    causes
+}
+
+/// What is wrong with how a kind wants to be called.
+fn name_causes(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let names = object.pointer("/spec/names").unwrap_or(&Value::Null);
+    for field in ["plural", "singular"] {
+        let name = text(names, &format!("/{field}"));
+        if !name.is_empty() && !is_label(name) {
+            causes.push(Cause::invalid(format!("spec.names.{field}"), &name.into(), LABEL_RULE));
+        }
+    }
+    for field in ["kind", "listKind"] {
+        let name = text(names, &format!("/{field}"));
+        if !name.is_empty() && !is_label(&name.to_lowercase()) {
+            let why = format!("may have mixed case, but should otherwise match: {LABEL_RULE}");
+            causes.push(Cause::invalid(format!("spec.names.{field}"), &name.into(), &why));
+            // A list is named after its kind: one complaint is enough.
+            break;
+        }
+    }
+    for field in ["shortNames", "categories"] {
+        for (index, name) in object::list(names, &format!("/{field}")).iter().enumerate() {
+            if !is_label(name.as_str().unwrap_or_default()) {
+                causes.push(Cause::invalid(format!("spec.names.{field}[{index}]"), name, LABEL_RULE));
+            }
+        }
+    }
+    let (kind, list) = (text(names, "/kind"), text(names, "/listKind"));
+    if !kind.is_empty() && kind == list {
+        let why = "kind and listKind may not be the same";
+        causes.push(Cause::invalid("spec.names.listKind", &list.into(), why));
+    }
+    causes
+}
+
+/// What is wrong with the versions of a kind.
+fn version_causes(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let versions = object::list(object, "/spec/versions");
+    let listed = object.pointer("/spec/versions").filter(|versions| versions.is_array());
+    let shown = listed.map_or_else(|| "null".to_owned(), |_| shown_versions(versions));
+    let name = |version: &Value| text(version, "/name").to_owned();
+    for (index, version) in versions.iter().enumerate() {
+        let name = text(version, "/name");
+        if !is_label(name) {
+            causes.push(Cause::invalid(format!("spec.versions[{index}].name"), &name.into(), LABEL_RULE));
+        }
+    }
+    let mut names: Vec<String> = versions.iter().map(name).collect();
+    if let Some(first) = names.first().filter(|first| !is_label(first)) {
+        causes.push(Cause::invalid("spec.version", &first.as_str().into(), LABEL_RULE));
+    }
+    names.sort();
+    names.dedup();
+    if names.len() < versions.len() {
+        causes.push(Cause::invalid_as("spec.versions", &shown, "must contain unique version names"));
+    }
+    let is_stored = |version: &&Value| version.get("storage") == Some(&Value::Bool(true));
+    let stored: Vec<String> = versions.iter().filter(is_stored).map(name).collect();
+    if stored.len() != 1 {
+        let why = "must have exactly one version marked as storage version";
+        causes.push(Cause::invalid_as("spec.versions", &shown, why));
+    }
+    let at = "status.storedVersions";
+    match stored.as_slice() {
+        [] => causes.push(Cause::invalid(at, &Value::Null, "must have at least one stored version")),
+        [first, .., last] if first != last => {
+            causes.push(Cause::invalid(
+                at,
+                &json!([first]),
+                &format!("must have the storage version {last}"),
+            ));
+        }
+        _ => {}
+    }
+    let schema = |version: &Value| version.pointer("/schema/openAPIV3Schema").cloned();
+    // A schema that all versions share is one of the whole definition.
+    let is_shared =
+        versions.windows(2).all(|pair| matches!(pair, [one, other] if schema(one) == schema(other)));
+    for (index, version) in versions.iter().enumerate() {
+        let Some(schema) = version.pointer("/schema/openAPIV3Schema") else {
+            causes.push(Cause::required(format!("spec.versions[{index}].schema.openAPIV3Schema"), ""));
+            continue;
+        };
+        if is_shared && index > 0 {
+            break;
+        }
+        let room =
+            if is_shared { "spec.validation".to_owned() } else { format!("spec.versions[{index}].schema") };
+        let at = format!("{room}.openAPIV3Schema");
+        let wrong = structure::causes(schema, &at);
+        if wrong.is_empty() {
+            causes.extend(cel::complaints(schema, &at));
+        }
+        causes.extend(wrong);
+    }
+    causes
+}
+
+/// As Go prints the types behind them.
+fn shown_versions(versions: &[Value]) -> String {
+    let shown = versions.iter().map(|version| {
+        let is = |flag: &str| version.get(flag) == Some(&Value::Bool(true));
+        let warning = version.get("deprecationWarning").unwrap_or(&Value::Null);
+        format!(
+            "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{warning},\
+             \"Schema\":null,\"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
+            version.get("name").unwrap_or(&Value::Null),
+            is("served"),
+            is("storage"),
+            is("deprecated"),
+        )
+    });
+    format!("[{}]", shown.collect::<Vec<_>>().join(","))
+}
+
+const LABEL_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+    alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+    validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+
+fn is_label(name: &str) -> bool {
+    meta::label_problem(name).is_none() && name.starts_with(|first: char| first.is_ascii_lowercase())
+}
+
+/// What whoever uses a version is told.
+fn deprecation(spec: &Value, version: &Value) -> Option<String> {
+    if version.get("deprecated") != Some(&Value::Bool(true)) {
+        return None;
+    }
+    if let Some(own) = version.get("deprecationWarning").and_then(Value::as_str) {
+        return Some(own.to_owned());
+    }
+    let (group, kind) = (text(spec, "/group"), text(spec, "/names/kind"));
+    let told = format!("{group}/{} {kind} is deprecated", text(version, "/name"));
+    let current = |other: &&Value| {
+        other.get("served") == Some(&Value::Bool(true)) && other.get("deprecated") != Some(&Value::Bool(true))
+    };
+    // Releases come before previews.
+    let rank = |version: &&Value| {
+        let name = text(version, "/name").to_owned();
+        (!name.contains("beta") && !name.contains("alpha"), !name.contains("alpha"), name)
+    };
+    match object::list(spec, "/versions").iter().filter(current).max_by_key(rank) {
+        Some(newest) => Some(format!("{told}; use {group}/{} {kind}", text(newest, "/name"))),
+        None => Some(told),
     }
 }
 
@@ -118,6 +248,7 @@ fn establish(state: &mut State, definition: &Value) {
         let names = definition.pointer("/spec/names").cloned().unwrap_or_default();
         let status = object::child(definition, "status");
         status.insert("acceptedNames".into(), names);
+        fill(status, "storedVersions", json!([]));
         let versions = status.entry("storedVersions").or_insert_with(|| json!([]));
         if let Some(versions) = versions.as_array_mut().filter(|all| !all.iter().any(|one| *one == stored)) {
             versions.push(stored.into());
@@ -178,6 +309,7 @@ pub(crate) fn custom(definition: &Value, id: KindId, state: &State) -> Option<Ki
                     status_replicas,
                     selector: path("labelSelectorPath"),
                 }),
+                deprecation: deprecation(spec, version),
             }
         })
         .collect();
@@ -205,6 +337,7 @@ pub(crate) fn custom(definition: &Value, id: KindId, state: &State) -> Option<Ki
             unconditional_update: false,
             create_on_update: false,
             shows_deleted: false,
+            one_by_one: false,
         },
         strategy: &Custom,
     })

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Kind, Strategy, meta};
+use super::{Kind, Strategy, meta, pods, selectors};
 use crate::machinery::answer::{self, About, Refusal};
+use crate::machinery::apply::{self, Manager, Operation};
 use crate::machinery::delete::{self, DeleteOptions};
 use crate::machinery::object::{self, text};
 use crate::machinery::request::Query;
@@ -27,21 +28,56 @@ impl Strategy for Budgets {
         let mut causes = Vec::new();
         if spec.get("minAvailable").is_some() && spec.get("maxUnavailable").is_some() {
             let why = "minAvailable and maxUnavailable cannot be both set";
-            causes.push(Cause::invalid("spec", spec, why));
+            causes.push(Cause::invalid_as("spec", &shown(spec), why));
         }
         for field in ["minAvailable", "maxUnavailable"] {
             causes.extend(meta::not_negative(object, &format!("/spec/{field}")));
             if let Some(share) = spec.get(field).and_then(Value::as_str) {
                 let number = share.strip_suffix('%').and_then(|number| number.parse::<u32>().ok());
-                if number.is_none_or(|number| number > 100) {
-                    let why = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  \
-                               or '93%', regex used for validation is '[0-9]+%')";
-                    causes.push(Cause::invalid(format!("spec.{field}"), &share.into(), why));
-                }
+                let why = match number {
+                    None => {
+                        "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or \
+                         '93%', regex used for validation is '[0-9]+%')"
+                    }
+                    Some(0..=100) => continue,
+                    Some(_) => "must not be greater than 100%",
+                };
+                causes.push(Cause::invalid(format!("spec.{field}"), &share.into(), why));
             }
+        }
+        if let Some(selector) = spec.get("selector").filter(|selector| selector.is_object()) {
+            causes.extend(selectors::causes(selector, "spec.selector"));
+        }
+        let policy = text(spec, "/unhealthyPodEvictionPolicy");
+        let policies = ["AlwaysAllow", "IfHealthyBudget"];
+        if !policy.is_empty() && !policies.contains(&policy) {
+            causes.push(Cause::unsupported("spec.unhealthyPodEvictionPolicy", &policy.into(), &policies));
         }
         causes
     }
+
+    fn validate_status(&self, object: &Value, _: &Value) -> Vec<Cause> {
+        ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"]
+            .iter()
+            .filter_map(|field| meta::not_negative(object, &format!("/status/{field}")))
+            .collect()
+    }
+
+    fn name_problem(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+/// As Go prints the type behind it.
+fn shown(spec: &Value) -> String {
+    let field = |name: &str| spec.get(name).unwrap_or(&Value::Null);
+    let selector = spec.get("selector").map_or_else(|| "null".to_owned(), selectors::shown);
+    format!(
+        "{{\"MinAvailable\":{},\"Selector\":{selector},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
+        field("minAvailable"),
+        field("maxUnavailable"),
+        field("unhealthyPodEvictionPolicy")
+    )
 }
 
 fn is_ready(pod: &Value) -> bool {
@@ -89,8 +125,34 @@ pub(super) fn evict(
             }
         }
     }
+    let is_lasting =
+        !options.dry_run && !object::is_deleting(&pod) && row.strategy.grace(&pod, options.grace) != Some(0);
+    if is_lasting {
+        let now = state.now();
+        write::amend(state, &row, key, |pod| {
+            let target = json!({
+                "type": "DisruptionTarget",
+                "status": "True",
+                "lastProbeTime": null,
+                "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting",
+            });
+            pods::set_condition(pod, target, &now);
+        });
+    }
     delete::delete(state, &row, key, &options)?;
     Ok(answer::created())
+}
+
+/// Who counts disruptions.
+fn server() -> Manager {
+    Manager {
+        name: "kube-apiserver".to_owned(),
+        operation: Operation::Update,
+        api_version: "policy/v1".to_owned(),
+        subresource: Some("status".to_owned()),
+        resets: &["spec"],
+    }
 }
 
 /// Takes one disruption out of a budget.
@@ -124,10 +186,27 @@ fn spend(state: &mut State, budget: &Value, pod: &Value, dry_run: bool) -> Resul
     let row = state.row(about.group, about.name).ok_or_else(Refusal::no_such_resource)?;
     let key = row.key(object::namespace(budget), name);
     let (now, pod) = (state.now(), object::name(pod).to_owned());
+    let stamp = state.clock.timestamp();
+    let schema = row.version("v1").map(|version| version.schema.clone());
+    let before = budget.clone();
     write::amend(state, &row, &key, |budget| {
         let status = object::child(budget, "status");
         status.insert("disruptionsAllowed".into(), (allowed - 1).into());
-        object::entry(status, "disruptedPods").insert(pod, now.into());
+        object::entry(status, "disruptedPods").insert(pod, now.clone().into());
+        if allowed == 1 {
+            let condition = json!({
+                "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": "",
+                "observedGeneration": generation, "lastTransitionTime": now,
+            });
+            let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+            if let Some(conditions) = conditions.as_array_mut() {
+                conditions.retain(|one| text(one, "/type") != "DisruptionAllowed");
+                conditions.push(condition);
+            }
+        }
+        if let Some(schema) = schema {
+            *budget = apply::track(Some(&before), std::mem::take(budget), &server(), &schema, stamp);
+        }
     });
     Ok(())
 }

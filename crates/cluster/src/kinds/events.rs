@@ -19,6 +19,20 @@ pub(super) const FIELDS: &[&str] = &[
     "type",
 ];
 
+/// The same in the words of the other group.
+pub(super) const NEW_FIELDS: &[&str] = &[
+    "regarding.kind=involvedObject.kind",
+    "regarding.namespace=involvedObject.namespace",
+    "regarding.name=involvedObject.name",
+    "regarding.uid=involvedObject.uid",
+    "regarding.apiVersion=involvedObject.apiVersion",
+    "regarding.resourceVersion=involvedObject.resourceVersion",
+    "regarding.fieldPath=involvedObject.fieldPath",
+    "reason",
+    "reportingController=reportingComponent",
+    "type",
+];
+
 pub(super) struct Events;
 
 impl Strategy for Events {
@@ -51,7 +65,13 @@ const NAMES: [(&str, &str); 7] = [
 pub(super) const CONVERT: Convert = Convert { from_stored, to_stored };
 
 fn from_stored(stored: &Value) -> Value {
-    rename(stored.clone(), |(core, events)| (core, events))
+    let mut shown = rename(stored.clone(), |(core, events)| (core, events));
+    for field in ["reportingController", "reportingInstance"] {
+        if shown.get(field).and_then(Value::as_str) == Some("") {
+            object::fields(&mut shown).remove(field);
+        }
+    }
+    shown
 }
 
 fn to_stored(shown: Value) -> Value {

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::Kind;
 use crate::machinery::answer::{About, Refusal};
+use crate::machinery::label_rules::{self, MAX_LABEL, SUBDOMAIN_RULE, is_dns_label_of_any_length};
 use crate::machinery::object::{self, text};
 use crate::machinery::schema::Cause;
-use crate::machinery::selector::{self, MAX_LABEL, SUBDOMAIN_RULE, is_dns_label_of_any_length};
 use crate::machinery::state::State;
 
 /// What only the server writes, once an object exists.
@@ -29,7 +29,8 @@ const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 /// Removes what only the server writes.
 pub(crate) fn reset(object: &mut Value) {
     let metadata = object::metadata(object);
-    for field in SYSTEM_FIELDS {
+    // A generation stays where the kind does not count its own.
+    for field in SYSTEM_FIELDS.into_iter().filter(|field| *field != "generation") {
         metadata.remove(field);
     }
     metadata.remove("selfLink");
@@ -67,7 +68,7 @@ pub(crate) fn check_namespace(
 /// What is wrong with a DNS subdomain.
 pub(crate) fn subdomain_problem(name: &str) -> Option<String> {
     if name.len() > MAX_SUBDOMAIN {
-        return Some(format!("must be no more than {MAX_SUBDOMAIN} bytes"));
+        return Some(format!("must be no more than {MAX_SUBDOMAIN} characters"));
     }
     (!name.split('.').all(is_dns_label_of_any_length)).then(|| SUBDOMAIN_RULE.to_owned())
 }
@@ -75,7 +76,10 @@ pub(crate) fn subdomain_problem(name: &str) -> Option<String> {
 /// What is wrong with a DNS label.
 pub(crate) fn label_problem(name: &str) -> Option<String> {
     if name.len() > MAX_LABEL {
-        return Some(format!("must be no more than {MAX_LABEL} bytes"));
+        return Some(format!("must be no more than {MAX_LABEL} characters"));
+    }
+    if name.contains('.') && name.split('.').all(is_dns_label_of_any_length) {
+        return Some("must not contain dots".to_owned());
     }
     (!is_dns_label_of_any_length(name)).then(|| {
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
@@ -84,6 +88,9 @@ pub(crate) fn label_problem(name: &str) -> Option<String> {
             .to_owned()
     })
 }
+
+/// How often an update looks at labels, annotations and owners: before it asks the kind, and through the kind.
+const LOOKS: usize = 4;
 
 /// What is wrong with the metadata of an object.
 pub(crate) fn validate(kind: &Kind, object: &Value, before: Option<&Value>) -> Vec<Cause> {
@@ -94,27 +101,57 @@ pub(crate) fn validate(kind: &Kind, object: &Value, before: Option<&Value>) -> V
         causes.extend(problem.map(|why| Cause::invalid("metadata.name", &name.into(), &why)));
     }
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-    causes.extend(label_causes("metadata.labels", labels.into_iter().flatten()));
+    let mut repeated = label_causes("metadata.labels", labels.into_iter().flatten());
+    repeated.extend(annotation_causes(object));
+    repeated.extend(owner_causes(object));
+    let looks = if before.is_some() && !kind.custom { LOOKS } else { 1 };
+    causes.extend(std::iter::repeat_n(repeated, looks).flatten());
+    causes.extend(finalizer_causes(kind, object));
+    if let Some(cause) = before.and_then(|before| new_finalizers(object, before)) {
+        causes.extend([cause.clone(), cause]);
+    }
+    causes
+}
+
+fn annotation_causes(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
     let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
     let mut size = 0;
     for (key, value) in annotations.into_iter().flatten() {
         size += key.len() + value.as_str().map_or(0, str::len);
-        let problem = selector::key_problem(&key.to_lowercase());
-        causes.extend(problem.map(|why| Cause::invalid("metadata.annotations", &key.as_str().into(), &why)));
+        for why in label_rules::key_problems(&key.to_lowercase(), "a qualified name") {
+            causes.push(Cause::invalid("metadata.annotations", &key.as_str().into(), &why));
+        }
     }
     if size > MAX_ANNOTATIONS_BYTES {
         let message = format!("Too long: may not be more than {MAX_ANNOTATIONS_BYTES} bytes");
         let field = "metadata.annotations".to_owned();
         causes.push(Cause { field, reason: "FieldValueTooLong", message });
     }
-    causes.extend(owner_causes(object));
-    for finalizer in object::list(object, "/metadata/finalizers") {
-        let name = finalizer.as_str().unwrap_or_default();
-        let problem = selector::key_problem(name);
-        causes.extend(problem.map(|why| Cause::invalid("metadata.finalizers", finalizer, &why)));
+    causes
+}
+
+/// Finalizers that need no domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
+fn finalizer_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let finalizers = object::list(object, "/metadata/finalizers");
+    for finalizer in finalizers {
+        for why in label_rules::key_problems(finalizer.as_str().unwrap_or_default(), "a qualified name") {
+            causes.push(Cause::invalid("metadata.finalizers", finalizer, &why));
+        }
     }
-    if let Some(before) = before {
-        causes.extend(new_finalizers(object, before));
+    if ["orphan", "foregroundDeletion"].iter().all(|one| finalizers.iter().any(|found| found == one)) {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        causes.push(Cause::invalid("metadata.finalizers", &finalizers.into(), why));
+    }
+    for (index, finalizer) in finalizers.iter().enumerate().filter(|_| !kind.custom) {
+        let name = finalizer.as_str().unwrap_or_default();
+        if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), finalizer, why));
+        }
     }
     causes
 }
@@ -126,36 +163,60 @@ pub(crate) fn label_causes<'a>(
 ) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (key, value) in labels {
-        let problem = selector::key_problem(key);
-        causes.extend(problem.map(|why| Cause::invalid(field, &key.as_str().into(), &why)));
-        let problem = selector::value_problem(value.as_str().unwrap_or_default());
+        for why in label_rules::key_problems(key, "a valid label key") {
+            causes.push(Cause::invalid(field, &key.as_str().into(), &why));
+        }
+        let problem = label_rules::value_problem(value.as_str().unwrap_or_default());
         causes.extend(problem.map(|why| Cause::invalid(field, value, &why)));
     }
     causes
 }
 
 fn owner_causes(object: &Value) -> Vec<Cause> {
+    const FIELD: &str = "metadata.ownerReferences";
+    let owners = object::list(object, "/metadata/ownerReferences");
     let mut causes = Vec::new();
-    let mut controllers = 0;
-    for (index, owner) in object::list(object, "/metadata/ownerReferences").iter().enumerate() {
-        let at = |field: &str| format!("metadata.ownerReferences[{index}].{field}");
-        for (field, what) in [("apiVersion", "version"), ("kind", "kind"), ("name", "name"), ("uid", "uid")] {
+    for owner in owners {
+        let version = text(owner, "/apiVersion");
+        if version.is_empty() || version.split('/').count() > 2 {
+            let why = "version must not be empty";
+            causes.push(Cause::invalid(format!("{FIELD}.apiVersion"), &version.into(), why));
+        }
+        for field in ["kind", "name", "uid"] {
             if text(owner, &format!("/{field}")).is_empty() {
-                let cause = match field {
-                    "apiVersion" => Cause::invalid(at(field), &"".into(), "version must not be empty"),
-                    _ => Cause::invalid(at(field), &"".into(), &format!("{what} must not be empty")),
-                };
-                causes.push(cause);
+                causes.push(Cause::invalid(format!("{FIELD}.{field}"), &"".into(), "must not be empty"));
             }
         }
-        controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
+        if version == "v1" && text(owner, "/kind") == "Event" {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            causes.push(Cause::invalid_as(FIELD, &shown_owner(owner), why));
+        }
     }
-    if controllers > 1 {
-        let owners = object.pointer("/metadata/ownerReferences").unwrap_or(&Value::Null);
-        let why = "Only one reference can have Controller set to true";
-        causes.push(Cause::invalid("metadata.ownerReferences", owners, why));
+    let controllers: Vec<String> = owners
+        .iter()
+        .filter(|owner| owner.get("controller") == Some(&Value::Bool(true)))
+        .map(|owner| format!("{}/{}", text(owner, "/kind"), text(owner, "/name")))
+        .collect();
+    if let [first, second, ..] = controllers.as_slice() {
+        let shown: Vec<String> = owners.iter().map(shown_owner).collect();
+        let why = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+        );
+        causes.push(Cause::invalid_as(FIELD, &format!("[{}]", shown.join(",")), &why));
     }
     causes
+}
+
+/// In the order in which Go writes it.
+fn shown_owner(owner: &Value) -> String {
+    in_order(owner, &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"])
+}
+
+/// An object with its fields in an order of their own; those that are not there are left out.
+pub(crate) fn in_order(object: &Value, fields: &[&str]) -> String {
+    let shown: Vec<String> =
+        fields.iter().filter_map(|field| Some(format!("\"{field}\":{}", object.get(field)?))).collect();
+    format!("{{{}}}", shown.join(","))
 }
 
 /// Nothing may begin to hold what is already on its way out.

@@ -20,14 +20,18 @@ mod definitions;
 mod disruption;
 mod events;
 pub(crate) mod meta;
+mod names;
 mod namespaces;
+mod pod_rules;
 mod pod_spec;
 mod pods;
 pub(crate) mod quotas;
 mod rows;
+mod selectors;
 mod services;
 mod sets;
 mod small;
+mod structure;
 
 pub(crate) use claims::{CLAIM_PROTECTION, VOLUME_PROTECTION};
 pub(crate) use namespaces::found;
@@ -58,8 +62,18 @@ pub(crate) trait Strategy: Send + Sync {
         Ok(())
     }
 
+    /// Whether changes are counted where the kind has a generation at all.
+    fn counts_changes(&self) -> bool {
+        true
+    }
+
     /// What is wrong with a new object.
     fn validate(&self, _object: &Value) -> Vec<Cause> {
+        Vec::new()
+    }
+
+    /// What a writer is told about an object that is not wrong.
+    fn warnings(&self, _object: &Value) -> Vec<String> {
         Vec::new()
     }
 
@@ -88,6 +102,11 @@ pub(crate) trait Strategy: Send + Sync {
         false
     }
 
+    /// Why an object of this name may never be deleted.
+    fn undeletable(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
+
     /// What a deletion that is not the end writes besides the timestamp.
     fn mark_deleted(&self, _object: &mut Value) {}
 
@@ -102,6 +121,15 @@ impl Strategy for Plain {}
 /// An act on an object that is no ordinary write of it, such as an eviction. Returns the body of a 201.
 pub(crate) type Act =
     fn(&mut State, &Kind, &Key, &Value, &crate::machinery::request::Query) -> Result<Value, Refusal>;
+
+/// A subresource that acts.
+pub(crate) struct Action {
+    pub(crate) name: &'static str,
+    /// What its body is.
+    pub(crate) kind: &'static str,
+    pub(crate) api_version: &'static str,
+    pub(crate) act: Act,
+}
 
 /// Where a kind keeps what its scale shows, as JSON pointers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +152,8 @@ pub(crate) struct Habits {
     pub(crate) create_on_update: bool,
     /// A deletion answers with the object instead of a status.
     pub(crate) shows_deleted: bool,
+    /// There is no deletion of many; a subresource lets go of the last hold.
+    pub(crate) one_by_one: bool,
 }
 
 /// One version of a kind.
@@ -135,6 +165,8 @@ pub(crate) struct Version {
     pub(crate) convert: Option<Convert>,
     pub(crate) status: bool,
     pub(crate) scale: Option<Scale>,
+    /// What whoever uses it is told.
+    pub(crate) deprecation: Option<String>,
 }
 
 /// A version that looks different from what is stored.
@@ -160,7 +192,7 @@ pub(crate) struct Kind {
     pub(crate) versions: Vec<Version>,
     pub(crate) stored: String,
     pub(crate) custom: bool,
-    pub(crate) actions: &'static [(&'static str, Act)],
+    pub(crate) actions: &'static [Action],
     /// Fields that selectors may name.
     pub(crate) fields: Vec<&'static str>,
     pub(crate) habits: Habits,
@@ -176,6 +208,11 @@ impl Kind {
     /// The kind in refusals.
     pub(crate) fn about(&self) -> About<'_> {
         About { group: &self.group, name: &self.kind }
+    }
+
+    /// Whether selectors may name more than the name and the namespace.
+    pub(crate) fn has_own_fields(&self) -> bool {
+        self.custom || self.fields.iter().any(|field| !field.starts_with("metadata."))
     }
 
     pub(crate) fn version(&self, name: &str) -> Option<&Version> {

@@ -11,6 +11,9 @@ use crate::machinery::write;
 /// The namespaces that every cluster has.
 const GIVEN: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
+/// Namespaces that no cluster can do without.
+const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
+
 /// What holds a namespace until its content is gone.
 const FINALIZER: &str = "kubernetes";
 /// The label that every namespace carries with its own name.
@@ -54,7 +57,18 @@ impl Strategy for Namespaces {
         !object::list(object, "/spec/finalizers").is_empty()
     }
 
+    fn prepare_update(&self, object: &mut Value, old: &Value) {
+        // Only the subresource for it lets go.
+        let fields = object::fields(object);
+        object::keep(object::entry(fields, "spec"), old.get("spec").unwrap_or(&Value::Null), "finalizers");
+    }
+
+    fn undeletable(&self, name: &str) -> Option<&'static str> {
+        IMMORTAL.contains(&name).then_some("this namespace may not be deleted")
+    }
+
     fn mark_deleted(&self, object: &mut Value) {
+        object::metadata(object).remove("deletionGracePeriodSeconds");
         object::child(object, "status").insert("phase".into(), json!("Terminating"));
     }
 }
@@ -69,5 +83,12 @@ pub(crate) fn found(state: &mut State) {
             "metadata": { "name": name }, "spec": { "finalizers": [FINALIZER] }, "status": { "phase": "Active" },
         });
         write::introduce(state, &row, namespace);
+    }
+    let Some(row) = state.row("scheduling.k8s.io", "priorityclasses") else {
+        return;
+    };
+    for (name, value, description) in super::small::SYSTEM_CLASSES {
+        let class = json!({ "metadata": { "name": name }, "value": value, "description": description });
+        write::introduce(state, &row, class);
     }
 }

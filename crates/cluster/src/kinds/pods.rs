@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Kind, Strategy, pod_spec};
+use super::{Kind, Strategy, meta, pod_rules, pod_spec};
 use crate::machinery::answer::{self, About, Refusal};
 use crate::machinery::object::{self, fill, text};
 use crate::machinery::request::Query;
@@ -54,6 +54,13 @@ impl Strategy for Pods {
                 return Err(Refusal::forbidden(About { group: "", name: "pods" }, &name, &why, None));
             }
         };
+        if let Some(said) = spec.get("priority").filter(|said| said.as_i64() != Some(priority)) {
+            let why = format!(
+                "the integer value of priority ({said}) must not be provided in pod spec; priority admission controller \
+                 computed {priority} from the given PriorityClass name"
+            );
+            return Err(Refusal::forbidden(About { group: "", name: "pods" }, &name, &why, None));
+        }
         fill(spec, "priority", priority);
         fill(spec, "preemptionPolicy", "PreemptLowerPriority");
         tolerate(spec);
@@ -74,11 +81,50 @@ impl Strategy for Pods {
 
     fn validate(&self, object: &Value) -> Vec<Cause> {
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        pod_spec::validate(spec, "spec", &[])
+        pod_rules::validate(spec, "spec", &[])
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        let name = object::name(object);
+        if meta::subdomain_problem(name).is_some() || meta::label_problem(name).is_none() {
+            return Vec::new();
+        }
+        vec![
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is \
+             recommended: [must not contain dots]"
+                .to_owned(),
+        ]
+    }
+
+    fn prepare_update(&self, object: &mut Value, old: &Value) {
+        // What every pod tolerates cannot be taken from it.
+        let spec = object::child(object, "spec");
+        if object::list(old, "/spec/tolerations").iter().any(is_given) {
+            tolerate(spec);
+        }
     }
 
     fn validate_update(&self, object: &Value, before: &Value) -> Vec<Cause> {
         let mut causes = self.validate(object);
+        let count = |pod: &Value, field: &str| object::list(pod, &format!("/spec/{field}")).len();
+        for (field, what) in [("containers", "containers"), ("initContainers", "initContainers")] {
+            if count(object, field) != count(before, field) {
+                let why = format!("pod updates may not add or remove {what}");
+                causes.push(Cause::forbidden(format!("spec.{field}"), &why));
+                return causes;
+            }
+        }
+        // Images are looked at a second time.
+        let again: Vec<Cause> =
+            causes.iter().filter(|cause| cause.field.ends_with("].image")).cloned().collect();
+        causes.extend(again);
+        let deadline = |pod: &Value| object::number(pod, "/spec/activeDeadlineSeconds");
+        if let (Some(now), Some(then)) = (deadline(object), deadline(before))
+            && now > then
+        {
+            let why = "must be less than or equal to previous value";
+            causes.push(Cause::invalid("spec.activeDeadlineSeconds", &now.into(), why));
+        }
         if frozen(object) != frozen(before) {
             let why = "pod updates may not change fields other than `spec.containers[*].image`,\
                        `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions \
@@ -112,12 +158,19 @@ fn request_what_is_limited(resources: &mut Map<String, Value>) {
     }
 }
 
+/// Whether every pod is given a toleration.
+fn is_given(toleration: &Value) -> bool {
+    GIVEN_TOLERATIONS.contains(&text(toleration, "/key"))
+}
+
+const GIVEN_TOLERATIONS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+
 fn tolerate(spec: &mut Map<String, Value>) {
     let tolerations = spec.entry("tolerations").or_insert_with(|| json!([]));
     let Some(tolerations) = tolerations.as_array_mut() else {
         return;
     };
-    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+    for key in GIVEN_TOLERATIONS {
         let tolerates = |toleration: &Value| {
             let effect = text(toleration, "/effect");
             let said = text(toleration, "/key");
@@ -173,10 +226,23 @@ pub(crate) fn assign(
     let Some(pod) = state.store.get(key).cloned() else {
         return Err(Refusal::not_found(kind.resource(), name));
     };
-    let node = text(binding, "/target/name");
+    let (node, target) = (text(binding, "/target/name"), text(binding, "/target/kind"));
+    if !matches!(target, "" | "Node") {
+        let why = Cause::unsupported("target.kind", &target.into(), &["Node", "<empty>"]);
+        return Err(Refusal::internal(format!("{}: {}", why.field, why.message)));
+    }
     if node.is_empty() {
-        let cause = Cause::required("target.name", "");
-        return Err(Refusal::invalid(About { group: "", name: "Binding" }, name, &[cause]));
+        return Err(Refusal::internal("target.name: Required value"));
+    }
+    let uid = text(binding, "/metadata/uid");
+    if !uid.is_empty() && uid != object::uid(&pod) {
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/pods/{}/{name}, ResourceVersion: 0, \
+             AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            key.namespace,
+            object::uid(&pod)
+        );
+        return Err(Refusal::conflict(kind.resource(), name, &why));
     }
     let about = About { group: "", name: "pods/binding" };
     if object::is_deleting(&pod) {
@@ -186,11 +252,6 @@ pub(crate) fn assign(
     let bound = text(&pod, "/spec/nodeName");
     if !bound.is_empty() {
         let why = format!("pod {name} is already assigned to node \"{bound}\"");
-        return Err(Refusal::conflict(about, name, &why));
-    }
-    let uid = text(binding, "/metadata/uid");
-    if !uid.is_empty() && uid != object::uid(&pod) {
-        let why = format!("the UID in the precondition ({uid}) does not match the UID in record");
         return Err(Refusal::conflict(about, name, &why));
     }
     if !dry_run {

@@ -1,7 +1,7 @@
 //! The built-in rows.
 
 use super::{
-    Act, Convert, Habits, Kind, Plain, Scale, Strategy, Version, apps, claims, definitions, disruption,
+    Action, Convert, Habits, Kind, Plain, Scale, Strategy, Version, apps, claims, definitions, disruption,
 };
 use super::{events, namespaces, pods, quotas, services, sets, small};
 use crate::machinery::schema::Definitions;
@@ -18,8 +18,8 @@ pub(super) struct Row {
     namespaced: bool,
     status: bool,
     scale: bool,
-    actions: &'static [(&'static str, Act)],
-    /// Fields that selectors may name besides name and namespace.
+    actions: &'static [Action],
+    /// Fields that selectors may name besides name and namespace: `said=stored?default`.
     fields: &'static [&'static str],
     habits: Habits,
     strategy: &'static dyn Strategy,
@@ -29,8 +29,13 @@ pub(super) struct Row {
 }
 
 const ALL: &[&str] = &["all"];
-const ORDINARY: Habits =
-    Habits { generation: false, unconditional_update: true, create_on_update: false, shows_deleted: false };
+const ORDINARY: Habits = Habits {
+    generation: false,
+    unconditional_update: true,
+    create_on_update: false,
+    shows_deleted: false,
+    one_by_one: false,
+};
 const COUNTED: Habits = Habits { generation: true, ..ORDINARY };
 const CAREFUL: Habits = Habits { unconditional_update: false, ..COUNTED };
 const SHOWN: Habits = Habits { shows_deleted: true, ..ORDINARY };
@@ -76,7 +81,7 @@ pub(super) const BUILT_IN: &[Row] = &[
         status: true,
         actions: &[],
         fields: &["status.phase"],
-        habits: SHOWN,
+        habits: Habits { one_by_one: true, ..SHOWN },
         strategy: &namespaces::Namespaces,
         ..CLUSTER
     },
@@ -115,13 +120,16 @@ pub(super) const BUILT_IN: &[Row] = &[
         short_names: &["po"],
         categories: ALL,
         status: true,
-        actions: &[("binding", pods::bind), ("eviction", disruption::evict)],
+        actions: &[
+            Action { name: "binding", kind: "Binding", api_version: "v1", act: pods::bind },
+            Action { name: "eviction", kind: "Eviction", api_version: "policy/v1", act: disruption::evict },
+        ],
         fields: &[
             "spec.nodeName",
             "spec.restartPolicy",
             "spec.schedulerName",
             "spec.serviceAccountName",
-            "spec.hostNetwork",
+            "spec.hostNetwork?false",
             "status.phase",
             "status.podIP",
             "status.nominatedNodeName",
@@ -135,7 +143,7 @@ pub(super) const BUILT_IN: &[Row] = &[
         plural: "nodes",
         short_names: &["no"],
         status: true,
-        fields: &["spec.unschedulable"],
+        fields: &["spec.unschedulable?false"],
         strategy: &small::Nodes,
         ..CLUSTER
     },
@@ -171,7 +179,7 @@ pub(super) const BUILT_IN: &[Row] = &[
         kind: "Event",
         plural: "events",
         short_names: &["ev"],
-        fields: events::FIELDS,
+        fields: events::NEW_FIELDS,
         habits: Habits { create_on_update: true, ..ORDINARY },
         strategy: &events::Events,
         stored_with: Some(("", "events")),
@@ -208,7 +216,6 @@ pub(super) const BUILT_IN: &[Row] = &[
         categories: ALL,
         status: true,
         scale: true,
-        fields: &["status.replicas"],
         habits: COUNTED,
         strategy: &apps::ReplicaSets,
         ..APPS
@@ -219,7 +226,7 @@ pub(super) const BUILT_IN: &[Row] = &[
         plural: "jobs",
         categories: ALL,
         status: true,
-        fields: &["status.successful"],
+        fields: &["status.successful=status.succeeded?0"],
         habits: COUNTED,
         strategy: &apps::Jobs,
         ..PLAIN
@@ -291,7 +298,7 @@ pub(super) const BUILT_IN: &[Row] = &[
         short_names: &["crd", "crds"],
         categories: &["api-extensions"],
         status: true,
-        habits: CAREFUL,
+        habits: Habits { shows_deleted: true, ..CAREFUL },
         strategy: &definitions::CustomDefinitions,
         ..CLUSTER
     },
@@ -312,6 +319,7 @@ impl Row {
             convert: self.convert,
             status: self.status,
             scale,
+            deprecation: None,
         });
         let place: &[&str] = if self.namespaced { &["metadata.namespace"] } else { &[] };
         Kind {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Strategy, meta};
+use super::{Strategy, meta, names};
 use crate::chance;
 use crate::machinery::answer::Refusal;
 use crate::machinery::object::{self, fill, text};
@@ -14,6 +14,9 @@ use crate::machinery::state::State;
 /// Addresses of services: 10.96.0.0/16 without its first and last.
 const ADDRESSES: u64 = 65_534;
 
+/// Seconds that a client stays with its pod: three hours.
+const STICKY_SECONDS: i64 = 10_800;
+
 pub(super) struct Services;
 pub(super) struct Slices;
 
@@ -22,6 +25,9 @@ impl Strategy for Services {
         let spec = object::child(object, "spec");
         fill(spec, "type", "ClusterIP");
         fill(spec, "sessionAffinity", "None");
+        if spec.get("sessionAffinity").is_some_and(|affinity| affinity == "ClientIP") {
+            fill(spec, "sessionAffinityConfig", json!({ "clientIP": { "timeoutSeconds": STICKY_SECONDS } }));
+        }
         let kind = spec.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
         if kind != "ExternalName" {
             fill(spec, "internalTrafficPolicy", "Cluster");
@@ -96,21 +102,32 @@ impl Strategy for Services {
         causes.extend(meta::one_of(object, "/spec/type", &kinds));
         let mut names = BTreeSet::new();
         for (index, port) in ports.iter().enumerate() {
-            let at = |field: &str| format!("spec.ports[{index}].{field}");
+            causes.extend(port_causes(port, &format!("spec.ports[{index}]"), ports.len() > 1, &mut names));
+        }
+        let selector = object.pointer("/spec/selector").and_then(Value::as_object);
+        causes.extend(meta::label_causes("spec.selector", selector.into_iter().flatten()));
+        causes.extend(meta::one_of(object, "/spec/sessionAffinity", &["ClientIP", "None"]));
+        let mut seen = BTreeSet::new();
+        for (index, port) in ports.iter().enumerate() {
             let number = object::number(port, "/port").unwrap_or_default();
-            if !(1..=65535).contains(&number) {
-                causes.push(Cause::invalid(
-                    at("port"),
-                    &number.into(),
-                    "must be between 1 and 65535, inclusive",
-                ));
+            let protocol = text(port, "/protocol");
+            if !seen.insert((number, protocol)) {
+                let shown = format!(
+                    "{{\"Name\":\"\",\"Protocol\":\"{protocol}\",\"AppProtocol\":null,\"Port\":{number},\
+                     \"TargetPort\":0,\"NodePort\":0}}"
+                );
+                let message = format!("Duplicate value: {shown}");
+                let field = format!("spec.ports[{index}]");
+                causes.push(Cause { field, reason: "FieldValueDuplicate", message });
             }
-            let name = text(port, "/name");
-            if name.is_empty() && ports.len() > 1 {
-                causes.push(Cause::required(at("name"), ""));
-            } else if !name.is_empty() && !names.insert(name) {
-                causes.push(Cause::duplicate(at("name"), &name.into()));
+        }
+        let address = text(object, "/spec/clusterIP");
+        if kind == "ExternalName" {
+            if text(object, "/spec/externalName").is_empty() {
+                causes.push(Cause::required("spec.externalName", ""));
             }
+        } else if !matches!(address, "" | "None") && !names::is_address(address) {
+            causes.push(Cause::invalid("spec.clusterIPs[0]", &address.into(), names::ADDRESS_RULE));
         }
         causes
     }
@@ -126,9 +143,66 @@ impl Strategy for Services {
     }
 }
 
+fn port_causes<'a>(
+    port: &'a Value,
+    at: &str,
+    is_one_of_many: bool,
+    names: &mut BTreeSet<&'a str>,
+) -> Vec<Cause> {
+    let at = |field: &str| format!("{at}.{field}");
+    let mut causes = Vec::new();
+    let name = text(port, "/name");
+    if name.is_empty() && is_one_of_many {
+        causes.push(Cause::required(at("name"), ""));
+    } else if let Some(why) = meta::label_problem(name).filter(|_| !name.is_empty()) {
+        causes.push(Cause::invalid(at("name"), &name.into(), &why));
+    } else if !name.is_empty() && !names.insert(name) {
+        causes.push(Cause::duplicate(at("name"), &name.into()));
+    }
+    let number = object::number(port, "/port").unwrap_or_default();
+    if !(1..=names::MAX_PORT).contains(&number) {
+        causes.push(Cause::invalid(at("port"), &number.into(), names::PORT_RANGE));
+    }
+    causes.extend(protocol_cause(port, at("protocol")));
+    let target = port.get("targetPort").unwrap_or(&Value::Null);
+    causes
+        .extend(names::port_problems(target).iter().map(|why| Cause::invalid(at("targetPort"), target, why)));
+    causes
+}
+
+fn protocol_cause(port: &Value, at: String) -> Option<Cause> {
+    let (protocol, protocols) = (text(port, "/protocol"), ["SCTP", "TCP", "UDP"]);
+    (!protocols.contains(&protocol)).then(|| Cause::unsupported(at, &protocol.into(), &protocols))
+}
+
 impl Strategy for Slices {
+    fn default(&self, object: &mut Value) {
+        for port in object.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+            fill(object::fields(port), "name", "");
+            fill(object::fields(port), "protocol", "TCP");
+        }
+    }
+
     fn validate(&self, object: &Value) -> Vec<Cause> {
-        meta::one_of(object, "/addressType", &["FQDN", "IPv4", "IPv6"]).into_iter().collect()
+        let mut causes: Vec<Cause> =
+            meta::one_of(object, "/addressType", &["FQDN", "IPv4", "IPv6"]).into_iter().collect();
+        let is_numeric = matches!(text(object, "/addressType"), "IPv4" | "IPv6");
+        for (index, endpoint) in object::list(object, "/endpoints").iter().enumerate() {
+            let at = format!("endpoints[{index}].addresses");
+            let addresses = object::list(endpoint, "/addresses");
+            if addresses.is_empty() {
+                causes.push(Cause::required(at.clone(), "must contain at least 1 address"));
+            }
+            for (index, address) in addresses.iter().enumerate().filter(|_| is_numeric) {
+                if !names::is_address(address.as_str().unwrap_or_default()) {
+                    causes.push(Cause::invalid(format!("{at}[{index}]"), address, names::ADDRESS_RULE));
+                }
+            }
+        }
+        for (index, port) in object::list(object, "/ports").iter().enumerate() {
+            causes.extend(protocol_cause(port, format!("ports[{index}].protocol")));
+        }
+        causes
     }
 
     fn validate_update(&self, object: &Value, before: &Value) -> Vec<Cause> {

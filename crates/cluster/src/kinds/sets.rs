@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, claims, meta, pod_spec};
+use super::{Strategy, claims, meta, pod_rules, pod_spec, selectors};
 use crate::machinery::object::{self, fill, text};
 use crate::machinery::schema::Cause;
 use crate::machinery::selector::Selector;
@@ -62,6 +62,13 @@ impl Strategy for StatefulSets {
             fields.insert("kind".into(), "PersistentVolumeClaim".into());
             claims::default(fields);
         }
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        let limit = object::number(object, "/spec/revisionHistoryLimit").unwrap_or_default();
+        let why = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is \
+                   recommended";
+        if limit < 0 { vec![why.to_owned()] } else { Vec::new() }
     }
 
     fn prepare_create(&self, object: &mut Value) {
@@ -135,7 +142,10 @@ impl Strategy for StatefulSets {
         }
         bounded("availableReplicas", "readyReplicas");
         let collisions = |object| object::number(object, "/status/collisionCount").unwrap_or_default();
-        if collisions(object) < collisions(before) {
+        if collisions(object) < collisions(before)
+            && object.pointer("/status/collisionCount").is_some()
+            && before.pointer("/status/collisionCount").is_some()
+        {
             let why = "cannot be decremented";
             causes.push(Cause::invalid("status.collisionCount", &collisions(object).into(), why));
         }
@@ -162,10 +172,23 @@ fn drop_disabled(object: &mut Value, old: Option<&Value>) {
     }
 }
 
+/// As Go prints the type behind it.
+fn shown_rolling(rolling: Option<&Value>) -> String {
+    let Some(rolling) = rolling else {
+        return "null".to_owned();
+    };
+    let partition = object::number(rolling, "/partition").unwrap_or_default();
+    let unavailable = rolling.get("maxUnavailable").unwrap_or(&Value::Null);
+    format!("{{\"Partition\":{partition},\"MaxUnavailable\":{unavailable}}}")
+}
+
 fn spec_causes(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let policies = ["OrderedReady", "Parallel"];
-    causes.extend(meta::one_of(object, "/spec/podManagementPolicy", &policies));
+    let policy = text(object, "/spec/podManagementPolicy");
+    if !matches!(policy, "OrderedReady" | "Parallel") {
+        let why = "must be 'OrderedReady' or 'Parallel'";
+        causes.push(Cause::invalid("spec.podManagementPolicy", &policy.into(), why));
+    }
     let strategy = text(object, "/spec/updateStrategy/type");
     let rolling = object.pointer("/spec/updateStrategy/rollingUpdate").filter(|rolling| !rolling.is_null());
     match strategy {
@@ -173,13 +196,18 @@ fn spec_causes(object: &Value) -> Vec<Cause> {
             if rolling.is_some() {
                 let why = "only allowed for updateStrategy 'RollingUpdate'";
                 let field = "spec.updateStrategy.rollingUpdate";
-                causes.push(Cause::invalid(field, rolling.unwrap_or(&Value::Null), why));
+                causes.push(Cause::invalid_as(field, &shown_rolling(rolling), why));
             }
         }
         "RollingUpdate" => {
             causes.extend(meta::not_negative(object, "/spec/updateStrategy/rollingUpdate/partition"));
         }
-        _ => causes.extend(meta::one_of(object, "/spec/updateStrategy/type", &["RollingUpdate", "OnDelete"])),
+        other => {
+            let shown =
+                format!("{{\"Type\":{},\"RollingUpdate\":{}}}", Value::from(other), shown_rolling(rolling));
+            let why = "must be 'RollingUpdate' or 'OnDelete'";
+            causes.push(Cause::invalid_as("spec.updateStrategy", &shown, why));
+        }
     }
     let retention = "/spec/persistentVolumeClaimRetentionPolicy";
     for field in ["whenDeleted", "whenScaled"] {
@@ -194,32 +222,17 @@ fn spec_causes(object: &Value) -> Vec<Cause> {
 
 /// What is wrong with the selector of a kind that makes pods.
 pub(super) fn selector_causes(object: &Value) -> Vec<Cause> {
-    let Some(selector) = object.pointer("/spec/selector").filter(|selector| selector.is_object()) else {
-        return vec![Cause::required("spec.selector", "")];
+    let labels = object.pointer("/spec/template/metadata/labels").unwrap_or(&Value::Null);
+    let mismatch = || {
+        let why = "`selector` does not match template `labels`";
+        Cause::invalid("spec.template.metadata.labels", labels, why)
     };
-    let labels = selector.get("matchLabels").and_then(Value::as_object);
-    let mut causes = meta::label_causes("spec.selector.matchLabels", labels.into_iter().flatten());
-    for (index, expression) in object::list(selector, "/matchExpressions").iter().enumerate() {
-        let at = |field: &str| format!("spec.selector.matchExpressions[{index}].{field}");
-        let values = object::list(expression, "/values");
-        match text(expression, "/operator") {
-            "In" | "NotIn" if values.is_empty() => {
-                causes.push(Cause::required(
-                    at("values"),
-                    "must be specified when `operator` is 'In' or 'NotIn'",
-                ));
-            }
-            "Exists" | "DoesNotExist" if !values.is_empty() => {
-                let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-                causes.push(Cause::forbidden(at("values"), why));
-            }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            other => {
-                causes.push(Cause::invalid(at("operator"), &other.into(), "not a valid selector operator"));
-            }
-        }
-    }
+    let Some(selector) = object.pointer("/spec/selector").filter(|selector| selector.is_object()) else {
+        return vec![Cause::required("spec.selector", ""), mismatch()];
+    };
+    let mut causes = selectors::causes(selector, "spec.selector");
     if !causes.is_empty() {
+        causes.push(Cause::invalid_as("spec.selector", &selectors::shown(selector), ""));
         return causes;
     }
     let parsed = Selector::from_json(selector);
@@ -227,10 +240,8 @@ pub(super) fn selector_causes(object: &Value) -> Vec<Cause> {
         let why = "empty selector is invalid for statefulset";
         return vec![Cause::invalid("spec.selector", selector, why)];
     }
-    let labels = object.pointer("/spec/template/metadata/labels").unwrap_or(&Value::Null);
     if !parsed.is_some_and(|selector| selector.matches_labels(labels)) {
-        let why = "`selector` does not match template `labels`";
-        causes.push(Cause::invalid("spec.template.metadata.labels", labels, why));
+        causes.push(mismatch());
     }
     causes
 }
@@ -246,7 +257,7 @@ fn template_causes(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let labels = object.pointer("/spec/template/metadata/labels").and_then(Value::as_object);
     causes.extend(meta::label_causes("spec.template.labels", labels.into_iter().flatten()));
-    causes.extend(pod_spec::validate(&spec, "spec.template.spec", &claims));
+    causes.extend(pod_rules::validate(&spec, "spec.template.spec", &claims));
     let policy = text(&spec, "/restartPolicy");
     if policy != "Always" && !policy.is_empty() {
         let field = "spec.template.spec.restartPolicy";

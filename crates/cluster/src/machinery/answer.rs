@@ -1,5 +1,7 @@
 //! Refusals, worded as Kubernetes words them: clients match on the code and the reason, people read the message.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -9,7 +11,7 @@ use super::schema::Cause;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     code: StatusCode,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
     details: Option<Value>,
 }
@@ -49,8 +51,8 @@ impl Refusal {
     }
 
     /// One word that clients match on; empty where Kubernetes gives none.
-    pub fn reason(&self) -> &'static str {
-        self.reason
+    pub fn reason(&self) -> &str {
+        &self.reason
     }
 
     /// What people read.
@@ -66,7 +68,7 @@ impl Refusal {
         });
         if let Some(fields) = status.as_object_mut() {
             if !self.reason.is_empty() {
-                fields.insert("reason".into(), self.reason.into());
+                fields.insert("reason".into(), (*self.reason).into());
             }
             if let Some(details) = &self.details {
                 fields.insert("details".into(), details.clone());
@@ -82,11 +84,11 @@ impl Refusal {
 
     fn new(
         code: StatusCode,
-        reason: &'static str,
+        reason: impl Into<Cow<'static, str>>,
         message: impl Into<String>,
         details: Option<Value>,
     ) -> Self {
-        Refusal { code, reason, message: message.into(), details }
+        Refusal { code, reason: reason.into(), message: message.into(), details }
     }
 
     pub(crate) fn not_found(about: About<'_>, name: &str) -> Self {
@@ -128,8 +130,14 @@ impl Refusal {
 
     /// `kind` and `name` are those of the object.
     pub(crate) fn invalid(kind: About<'_>, name: &str, causes: &[Cause]) -> Self {
-        let said: Vec<String> =
-            causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        // Each complaint is told once, however often it is counted.
+        let mut said: Vec<String> = Vec::new();
+        for cause in causes {
+            let one = format!("{}: {}", cause.field, cause.message);
+            if !said.contains(&one) {
+                said.push(one);
+            }
+        }
         let said = match said.as_slice() {
             [one] => one.clone(),
             all => format!("[{}]", all.join(", ")),
@@ -141,8 +149,16 @@ impl Refusal {
     }
 
     /// Options of a request that do not fit, such as `ListOptions`.
-    pub(crate) fn options(kind: &'static str, cause: Cause) -> Self {
-        Self::invalid(About { group: "meta.k8s.io", name: kind }, "", &[cause])
+    pub(crate) fn options(kind: &'static str, causes: &[Cause]) -> Self {
+        Self::invalid(About { group: "meta.k8s.io", name: kind }, "", causes)
+    }
+
+    /// A patch whose outcome is no object of its kind; `shown` is that outcome.
+    pub(crate) fn unfit_patch(shown: &str, why: &str) -> Self {
+        let cause = Cause::invalid("patch", &shown.into(), why);
+        let message = format!(" \"\" is invalid: patch: {}", cause.message);
+        let details = json!({ "causes": [self::cause(&cause)] });
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message, Some(details))
     }
 
     /// A patch that does not fit the object; Kubernetes says no more than this.
@@ -185,6 +201,12 @@ impl Refusal {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message, None)
     }
 
+    /// Nothing that the client accepts is offered.
+    pub(crate) fn not_acceptable(message: &str) -> Self {
+        let details = message.starts_with("406").then(|| json!({}));
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message, details)
+    }
+
     pub(crate) fn unknown_patch() -> Self {
         let message = "415: Unsupported Media Type";
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message, Some(json!({})))
@@ -192,7 +214,7 @@ impl Refusal {
 
     pub(crate) fn too_large(limit: usize) -> Self {
         let message = format!("Request entity too large: limit is {limit}");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message, Some(json!({})))
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message, None)
     }
 
     pub(crate) fn too_large_patch(message: String) -> Self {
@@ -223,11 +245,9 @@ impl Refusal {
     }
 
     /// A webhook's own refusal.
-    pub(crate) fn denied(code: u16, reason: &str, message: String) -> Self {
-        let code = StatusCode::from_u16(code).unwrap_or(StatusCode::FORBIDDEN);
-        let known = ["BadRequest", "Conflict", "Forbidden", "Invalid", "NotFound", "TooManyRequests"];
-        let reason = known.into_iter().find(|known| *known == reason).unwrap_or_default();
-        Self::new(code, reason, message, None)
+    pub(crate) fn denied(code: Option<u16>, reason: &str, message: String, details: Option<Value>) -> Self {
+        let code = code.and_then(|code| StatusCode::from_u16(code).ok()).filter(|code| code.as_u16() >= 400);
+        Self::new(code.unwrap_or(StatusCode::BAD_REQUEST), reason.to_owned(), message, details)
     }
 }
 
@@ -257,6 +277,13 @@ impl Cause {
 
     pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
         let message = format!("Invalid value: {}: {detail}", shown(value));
+        Cause { field: field.into(), reason: "FieldValueInvalid", message }
+    }
+
+    /// As [`Cause::invalid`], of a value that is shown otherwise than as JSON in our order.
+    pub(crate) fn invalid_as(field: impl Into<String>, shown: &str, detail: &str) -> Self {
+        let colon = if detail.is_empty() { "" } else { ": " };
+        let message = format!("Invalid value: {shown}{colon}{detail}");
         Cause { field: field.into(), reason: "FieldValueInvalid", message }
     }
 

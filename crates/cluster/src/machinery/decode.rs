@@ -1,19 +1,24 @@
 //! Bodies into objects and patches, refused in Kubernetes' words.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::answer::Refusal;
 use super::apply::ApplyError;
-use super::object;
+use super::json::{self, Document};
 use super::patch::PatchError;
 use super::request::{Request, Strictness};
-use crate::kinds::{Kind, Version};
+use super::{go, object};
+use crate::kinds::{Kind, Table, Version};
 
 /// What a body may be written in.
 const OBJECT_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-const CUSTOM_TYPES: &str = "application/json, application/yaml";
 const CUSTOM_PATCHES: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+/// Versions of kinds that Kubernetes has types for and serves no longer.
+const RETIRED: [&str; 2] = ["apps/v1beta1", "apps/v1beta2"];
+/// What decides whether a text is an object of some kind.
+pub(crate) const TYPE_META: &str =
+    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
 /// How a patch is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,35 +34,152 @@ impl PatchKind {
         match content_type {
             "application/json-patch+json" => Ok(PatchKind::Json),
             "application/merge-patch+json" => Ok(PatchKind::Merge),
-            "application/strategic-merge-patch+json" if is_custom => {
-                Err(Refusal::unsupported_media(CUSTOM_PATCHES))
-            }
-            "application/strategic-merge-patch+json" => Ok(PatchKind::Strategic),
+            "application/strategic-merge-patch+json" if !is_custom => Ok(PatchKind::Strategic),
             "application/apply-patch+yaml" => Ok(PatchKind::Apply),
+            _ if is_custom => Err(Refusal::unsupported_media(CUSTOM_PATCHES)),
             _ => Err(Refusal::unknown_patch()),
         }
     }
 }
 
 /// The text of a body: JSON, or YAML where JSON is not meant.
-fn parse(content_type: &str, body: &[u8]) -> Result<Value, String> {
+fn parse(content_type: &str, body: &[u8]) -> Result<Document, String> {
     if content_type.ends_with("yaml") && !body.trim_ascii_start().starts_with(b"{") {
         let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
-        return serde_saphyr::from_str(text).map_err(|error| error.to_string());
+        let value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        return Ok(Document { value, duplicates: Vec::new() });
     }
-    serde_json::from_slice(body).map_err(|error| go_words(&error, body))
+    json::read(body)
 }
 
-/// What Go says about JSON that it cannot read.
-fn go_words(error: &serde_json::Error, body: &[u8]) -> String {
-    if error.is_eof() {
-        return "unexpected end of JSON input".to_owned();
+/// What a body has to be.
+pub(crate) struct Wanted<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) api_version: String,
+    /// The group as Go's packages are called.
+    pub(crate) package: &'a str,
+    pub(crate) custom: bool,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(kind: &'a Kind, version: &Version) -> Self {
+        let package = kind.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+        Wanted {
+            kind: &kind.kind,
+            api_version: kind.api_version(&version.name),
+            package,
+            custom: kind.custom,
+        }
     }
-    let lines = body.split(|byte| *byte == b'\n');
-    let line = lines.into_iter().nth(error.line().saturating_sub(1)).unwrap_or_default();
-    let culprit = line.get(error.column().saturating_sub(1)).map_or('?', |byte| char::from(*byte));
-    let wanted = if error.to_string().contains("key must be") { "object key string" } else { "value" };
-    format!("invalid character '{culprit}' looking for beginning of {wanted}")
+
+    /// Reads a body and checks that it is what it has to be.
+    pub(crate) fn read(&self, content_type: &str, body: &[u8], table: &Table) -> Result<Document, Refusal> {
+        // Without a content type a body counts as JSON, as clients of old expect.
+        if !matches!(content_type, "" | "application/json" | "application/yaml" | "*/*") {
+            return Err(Refusal::unsupported_media(OBJECT_TYPES));
+        }
+        let unrecognised = |why: &str| {
+            Refusal::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): {why} ({})",
+                self.kind,
+                excerpt(body)
+            ))
+        };
+        let unversioned =
+            |why: &str| unrecognised(&format!("couldn't get version/kind; json parse error: {why}"));
+        let mut document = parse(content_type, body).map_err(|why| unversioned(&why))?;
+        if document.value.is_null() {
+            document.value = Value::Object(Map::new());
+        }
+        if !document.value.is_object() {
+            let what = go::json_type(&document.value);
+            return Err(unversioned(&format!(
+                "json: cannot unmarshal {what} into Go value of type {TYPE_META}"
+            )));
+        }
+        if self.custom {
+            for field in ["kind", "apiVersion"] {
+                if object::text(&document.value, &format!("/{field}")).is_empty() {
+                    let shown = if field == "kind" { "Kind" } else { field };
+                    let said = String::from_utf8_lossy(body);
+                    return Err(unrecognised(&format!("Object '{shown}' is missing in '{said}'")));
+                }
+            }
+        }
+        self.check(&document.value, table)?;
+        Ok(document)
+    }
+
+    /// An object may leave out what it is; what it says must be true.
+    fn check(&self, object: &Value, table: &Table) -> Result<(), Refusal> {
+        let (kind, version) = self.said(object);
+        if kind == self.kind && version == self.api_version {
+            return Ok(());
+        }
+        if self.custom && version == self.api_version {
+            let about =
+                super::answer::About { group: version.split('/').next().unwrap_or_default(), name: &kind };
+            let why = format!("must be {}", self.kind);
+            let cause = super::schema::Cause::invalid("kind", &kind.as_str().into(), &why);
+            return Err(Refusal::invalid(about, object::name(object), &[cause]));
+        }
+        if let Some(why) = self.unknown(&kind, &version, table) {
+            let short = version.rsplit('/').next().unwrap_or_default();
+            return Err(Refusal::bad_request(format!(
+                "{kind} in version \"{short}\" cannot be handled as a {}: {why}",
+                self.kind
+            )));
+        }
+        Err(Refusal::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({})",
+            self.api_version
+        )))
+    }
+
+    fn said(&self, object: &Value) -> (String, String) {
+        let said = |field: &str, own: &str| {
+            let said = object::text(object, &format!("/{field}"));
+            if said.is_empty() { own.to_owned() } else { said.to_owned() }
+        };
+        (said("kind", self.kind), said("apiVersion", &self.api_version))
+    }
+
+    /// What Go says about a kind that is another, if it says anything.
+    fn unknown(&self, kind: &str, version: &str, table: &Table) -> Option<String> {
+        let (group, short) = version.split_once('/').unwrap_or(("", version));
+        let served = table.named(group, kind).is_some_and(|row| row.version(short).is_some());
+        let retired = RETIRED.contains(&version) && table.named(group, kind).is_some();
+        if self.custom || kind == self.kind && (served || retired) {
+            None
+        } else if served || retired {
+            let into = format!("{}.{}", self.package, self.kind);
+            Some(format!("converting ({short}.{kind}) to ({into}): unknown conversion"))
+        } else {
+            Some(unregistered(kind, version))
+        }
+    }
+}
+
+fn unregistered(kind: &str, version: &str) -> String {
+    format!(
+        "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
+    )
+}
+
+/// Bytes of a body that a refusal shows.
+const EXCERPT_BYTES: usize = 30;
+
+fn excerpt(body: &[u8]) -> String {
+    let more = if body.len() > EXCERPT_BYTES { " ..." } else { "" };
+    let start = body.get(..EXCERPT_BYTES).unwrap_or(body);
+    match start.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
+        Some(_) => {
+            let hex: Vec<String> = start.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{}{more}", hex.concat())
+        }
+    }
 }
 
 /// Reads an object and makes it one of its kind; the texts are warnings for the client.
@@ -66,74 +188,18 @@ pub(crate) fn object(
     kind: &Kind,
     version: &Version,
     body: &[u8],
+    table: &Table,
 ) -> Result<(Value, Vec<String>), Refusal> {
-    // Without a content type a body counts as JSON, as clients of old expect.
-    if !matches!(request.content_type.as_str(), "" | "application/json" | "application/yaml" | "*/*") {
-        let accepted = if kind.custom { CUSTOM_TYPES } else { OBJECT_TYPES };
-        return Err(Refusal::unsupported_media(accepted));
-    }
-    let unrecognised = |why: &str| {
+    let document = Wanted::of(kind, version).read(&request.content_type, body, table)?;
+    let mut object = document.value;
+    let handled = |why: String| {
         Refusal::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: \
-             {why} ({})",
-            kind.kind,
-            excerpt(body)
+            "{0} in version \"{1}\" cannot be handled as a {0}: {why}",
+            kind.kind, version.name
         ))
     };
-    let mut object = parse(&request.content_type, body).map_err(|why| unrecognised(&why))?;
-    if !object.is_object() {
-        let what = json_type(&object);
-        return Err(unrecognised(&format!(
-            "json: cannot unmarshal {what} into Go value of type struct {{ APIVersion string \
-             \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
-        )));
-    }
-    check_kind(kind, version, &object)?;
-    let warnings = conform(request, kind, version, &mut object)?;
+    let warnings = conform(request, kind, version, &mut object, &document.duplicates).map_err(handled)?;
     Ok((object, warnings))
-}
-
-/// Bytes of a body that a refusal shows.
-const EXCERPT_BYTES: usize = 100;
-
-fn excerpt(body: &[u8]) -> String {
-    match std::str::from_utf8(body) {
-        Ok(text) => text.chars().take(EXCERPT_BYTES).collect(),
-        Err(_) => String::new(),
-    }
-}
-
-fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-/// An object may leave out what it is; what it says must be true.
-fn check_kind(kind: &Kind, version: &Version, object: &Value) -> Result<(), Refusal> {
-    let expected = kind.api_version(&version.name);
-    let (said_kind, said_version) = (object::text(object, "/kind"), object::text(object, "/apiVersion"));
-    if !said_kind.is_empty() && said_kind != kind.kind {
-        let name = said_version.rsplit('/').next().unwrap_or_default();
-        let internal =
-            if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
-        return Err(Refusal::bad_request(format!(
-            "{said_kind} in version \"{name}\" cannot be handled as a {}: converting ({name}.{said_kind}) to \
-             ({internal}.{}): unknown conversion",
-            kind.kind, kind.kind
-        )));
-    }
-    if !said_version.is_empty() && said_version != expected {
-        return Err(Refusal::bad_request(format!(
-            "the API version in the data ({said_version}) does not match the expected API version ({expected})"
-        )));
-    }
-    Ok(())
 }
 
 /// Gives an object its kind, drops what the kind does not know and refuses what has the wrong type.
@@ -142,90 +208,96 @@ pub(crate) fn conform(
     kind: &Kind,
     version: &Version,
     object: &mut Value,
-) -> Result<Vec<String>, Refusal> {
+    duplicates: &[String],
+) -> Result<Vec<String>, String> {
     let fields = object::fields(object);
     fields.insert("apiVersion".into(), kind.api_version(&version.name).into());
     fields.insert("kind".into(), kind.kind.clone().into());
-    let handled = |why: &str| {
-        Refusal::bad_request(format!(
-            "{0} in version \"{1}\" cannot be handled as a {0}: {why}",
-            kind.kind, version.name
-        ))
+    if kind.custom {
+        // Of a custom resource only the metadata is read into a type.
+        if let Some(why) = object.get("metadata").and_then(|metadata| mistyped_metadata(version, metadata)) {
+            return Err(why);
+        }
+    } else if let Some(why) = version.schema.mistyped(object) {
+        return Err(why);
+    }
+    let strictness = request.strictness();
+    let twice = duplicates.iter().map(|at| format!("duplicate field \"{at}\""));
+    let mut complaints: Vec<String> = match strictness {
+        Strictness::Ignore => Vec::new(),
+        _ => twice.collect(),
     };
+    if strictness != Strictness::Ignore {
+        let unknown = version.schema.unknown_fields(object);
+        complaints.extend(unknown.iter().map(|at| format!("unknown field \"{at}\"")));
+    }
+    if strictness == Strictness::Strict && !complaints.is_empty() {
+        return Err(format!("strict decoding error: {}", complaints.join(", ")));
+    }
     if !kind.custom {
         // To Go a field that is null is not set, whatever its type.
         version.schema.default(object);
-        let wrong =
-            version.schema.validate(object).into_iter().find(|cause| cause.reason == "FieldValueTypeInvalid");
-        if let Some(cause) = wrong {
-            return Err(handled(&mistyped(kind, object, &cause.field)));
-        }
-    }
-    let strictness = request.strictness()?;
-    let unknown: Vec<String> = match strictness {
-        Strictness::Ignore => Vec::new(),
-        _ => {
-            version.schema.unknown_fields(object).iter().map(|at| format!("unknown field \"{at}\"")).collect()
-        }
-    };
-    if strictness == Strictness::Strict && !unknown.is_empty() {
-        return Err(handled(&format!("strict decoding error: {}", unknown.join(", "))));
     }
     version.schema.prune(object);
     version.schema.normalize(object);
-    Ok(unknown)
+    Ok(complaints)
 }
 
-/// What Go says about a value of the wrong type.
-fn mistyped(kind: &Kind, object: &Value, field: &str) -> String {
-    let mut found = object;
-    let mut path = kind.kind.clone();
-    for step in field.replace('[', ".[").split('.') {
-        let index = step.strip_prefix('[').and_then(|step| step.strip_suffix(']'));
-        let inner = if let Some(index) = index {
-            index.parse::<usize>().map_or_else(|_| found.get(index), |at| found.get(at))
-        } else {
-            path.push('.');
-            path.push_str(step);
-            found.get(step)
-        };
-        found = inner.unwrap_or(&Value::Null);
-    }
-    let what = json_type(found);
-    format!("json: cannot unmarshal {what} into Go struct field {path} of another type")
+fn mistyped_metadata(version: &Version, metadata: &Value) -> Option<String> {
+    let object = Value::Object(Map::from_iter([("metadata".to_owned(), metadata.clone())]));
+    version.schema.mistyped(&object)
 }
 
 /// Reads a patch.
-pub(crate) fn patch(body: &[u8]) -> Result<Value, Refusal> {
-    serde_json::from_slice(body)
-        .map_err(|error| Refusal::bad_request(format!("error decoding patch: {}", go_words(&error, body))))
+pub(crate) fn patch(kind: PatchKind, body: &[u8]) -> Result<Value, Refusal> {
+    let prefix = if kind == PatchKind::Strategic { "" } else { "error decoding patch: " };
+    let patch = json::read(body).map_err(|why| Refusal::bad_request(format!("{prefix}{why}")))?.value;
+    if kind != PatchKind::Json && !patch.is_object() {
+        let what = go::json_type(&patch);
+        return Err(Refusal::bad_request(format!(
+            "{prefix}json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+        )));
+    }
+    Ok(patch)
 }
 
-/// A merge patch of an object is an object.
-pub(crate) fn patch_object(patch: &Value) -> Result<(), PatchError> {
-    if patch.is_object() {
-        return Ok(());
+/// The refusal of a patch.
+pub(crate) fn patch_refusal(error: PatchError) -> Refusal {
+    match error {
+        PatchError::Malformed(why) => Refusal::bad_request(why),
+        PatchError::Inapplicable(_) => Refusal::inapplicable(),
+        PatchError::Unsupported(why) => Refusal::internal(why),
+        PatchError::TooLarge(_) => Refusal::too_large_patch(error.to_string()),
     }
-    let what = json_type(patch);
-    Err(PatchError::Malformed(format!(
-        "error decoding patch: json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
-    )))
+}
+
+/// What is wrong with the kind that the outcome of a patch says it is.
+pub(crate) fn patched_kind(kind: &Kind, version: &Version, object: &Value, table: &Table) -> Option<String> {
+    let wanted = Wanted::of(kind, version);
+    let (said_kind, said_version) = wanted.said(object);
+    if said_kind == wanted.kind && said_version == wanted.api_version {
+        return None;
+    }
+    wanted.unknown(&said_kind, &said_version, table)
 }
 
 /// Reads what is applied: it must say what it is.
-pub(crate) fn applied(kind: &Kind, version: &Version, body: &[u8]) -> Result<Value, Refusal> {
+pub(crate) fn applied(wanted_kind: &str, wanted_version: &str, body: &[u8]) -> Result<Value, Refusal> {
     let unread = |why: String| Refusal::bad_request(format!("error decoding YAML: {why}"));
-    let applied = parse("application/yaml", body).map_err(unread)?;
+    let applied = parse("application/yaml", body).map_err(unread)?.value;
+    if !applied.is_object() {
+        let what = go::json_type(&applied);
+        return Err(unread(format!(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {what} into Go value of type \
+             map[string]interface {{}}"
+        )));
+    }
     let (said_kind, said_version) = (object::text(&applied, "/kind"), object::text(&applied, "/apiVersion"));
-    let expected = kind.api_version(&version.name);
-    if said_kind.is_empty() || said_version.is_empty() {
+    if said_kind != wanted_kind || said_version != wanted_version {
         let (group, version) = said_version.split_once('/').unwrap_or(("", said_version));
         return Err(Refusal::bad_request(format!(
             "invalid object type: {group}/{version}, Kind={said_kind}"
         )));
-    }
-    if said_kind != kind.kind || said_version != expected {
-        check_kind(kind, version, &applied)?;
     }
     Ok(applied)
 }
@@ -242,11 +314,28 @@ pub(crate) fn apply_refusal(error: ApplyError) -> Refusal {
 }
 
 /// Reads the options of a deletion.
-pub(crate) fn options(content_type: &str, body: &[u8]) -> Result<Value, Refusal> {
+pub(crate) fn delete_options(content_type: &str, body: &[u8]) -> Result<Value, Refusal> {
     if !matches!(content_type, "" | "application/json" | "application/yaml" | "*/*") {
         return Err(Refusal::unsupported_media(OBJECT_TYPES));
     }
-    let options = parse(content_type, body)
-        .map_err(|why| Refusal::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
-    if options.is_object() { Ok(options) } else { Ok(Value::Null) }
+    let unversioned =
+        |why: String| Refusal::bad_request(format!("couldn't get version/kind; json parse error: {why}"));
+    let options = parse(content_type, body).map_err(unversioned)?.value;
+    if !options.is_object() {
+        let what = go::json_type(&options);
+        return Err(unversioned(format!("json: cannot unmarshal {what} into Go value of type {TYPE_META}")));
+    }
+    let kind = object::text(&options, "/kind");
+    if !kind.is_empty() && kind != "DeleteOptions" {
+        return Err(Refusal::bad_request(unregistered(kind, object::text(&options, "/apiVersion"))));
+    }
+    let grace =
+        options.get("gracePeriodSeconds").filter(|grace| !grace.is_null() && grace.as_i64().is_none());
+    if let Some(grace) = grace {
+        let what = go::json_type(grace);
+        return Err(Refusal::bad_request(format!(
+            "json: cannot unmarshal {what} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+        )));
+    }
+    Ok(options)
 }

@@ -6,12 +6,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::answer::{About, Refusal};
+use super::draft::is_free;
 use super::object::{self, text};
 use super::request::Request;
 use super::schema::Cause;
 use super::state::State;
 use super::store::Key;
-use super::write::is_free;
 use crate::clock;
 use crate::kinds::Kind;
 
@@ -52,7 +52,7 @@ impl DeleteOptions {
         let body = if body.trim_ascii().is_empty() {
             Value::Null
         } else {
-            super::decode::options(&request.content_type, body)?
+            super::decode::delete_options(&request.content_type, body)?
         };
         let field = |name: &str| {
             let said = body.get(name).filter(|value| !value.is_null()).cloned();
@@ -63,7 +63,13 @@ impl DeleteOptions {
             said => said.and_then(|value| value.as_i64()),
         };
         let orphan = field("orphanDependents").map(|value| value == json!(true) || value == json!("true"));
-        let propagation = match field("propagationPolicy").as_ref().and_then(Value::as_str) {
+        let policy = field("propagationPolicy");
+        if let (Some(policy), Some(_)) = (&policy, orphan) {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            let cause = Cause::invalid("propagationPolicy", policy, why);
+            return Err(Refusal::options("DeleteOptions", &[cause]));
+        }
+        let propagation = match policy.as_ref().and_then(Value::as_str) {
             None => orphan.map(|orphan| if orphan { Propagation::Orphan } else { Propagation::Background }),
             Some("Foreground") => Some(Propagation::Foreground),
             Some("Background") => Some(Propagation::Background),
@@ -71,14 +77,15 @@ impl DeleteOptions {
             Some(other) => {
                 let supported = ["Foreground", "Background", "Orphan", "nil"];
                 let cause = Cause::unsupported("propagationPolicy", &other.into(), &supported);
-                return Err(Refusal::options("DeleteOptions", cause));
+                return Err(Refusal::options("DeleteOptions", &[cause]));
             }
         };
         let precondition = |pointer| Some(text(&body, pointer).to_owned()).filter(|said| !said.is_empty());
         let said_dry_run = match body.get("dryRun") {
             Some(asked) if *asked == json!(["All"]) => true,
             Some(asked) if asked.as_array().is_some_and(|asked| !asked.is_empty()) => {
-                return Err(Refusal::options("DeleteOptions", Cause::unsupported("dryRun", asked, &["All"])));
+                let cause = Cause::unsupported("dryRun", asked, &["All"]);
+                return Err(Refusal::options("DeleteOptions", &[cause]));
             }
             _ => false,
         };
@@ -89,6 +96,28 @@ impl DeleteOptions {
             propagation,
             dry_run: said_dry_run || request.query.dry_run("DeleteOptions")?,
         })
+    }
+
+    /// As webhooks see them.
+    pub(crate) fn said(&self) -> Value {
+        let mut said = json!({ "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1" });
+        let fields = object::fields(&mut said);
+        fields.extend(self.grace.map(|grace| ("gracePeriodSeconds".to_owned(), grace.into())));
+        let policy = self.propagation.map(|propagation| match propagation {
+            Propagation::Foreground => "Foreground",
+            Propagation::Background => "Background",
+            Propagation::Orphan => "Orphan",
+        });
+        fields.extend(policy.map(|policy| ("propagationPolicy".to_owned(), policy.into())));
+        for (field, value) in [("uid", &self.uid), ("resourceVersion", &self.version)] {
+            if let Some(value) = value {
+                object::entry(fields, "preconditions").insert(field.to_owned(), value.clone().into());
+            }
+        }
+        if self.dry_run {
+            fields.insert("dryRun".into(), json!(["All"]));
+        }
+        said
     }
 
     fn check(&self, kind: About<'_>, live: &Value) -> Result<(), Refusal> {
@@ -124,11 +153,15 @@ pub(crate) fn delete(
     let Some(live) = state.store.get(key).cloned() else {
         return Err(Refusal::not_found(kind.resource(), &key.name));
     };
+    if let Some(why) = kind.strategy.undeletable(&key.name) {
+        return Err(Refusal::forbidden(kind.resource(), &key.name, why, None));
+    }
     options.check(kind.about(), &live)?;
     let mut object = (*live).clone();
     propagate(&mut object, options.propagation);
     let left = object::number(&live, "/metadata/deletionGracePeriodSeconds");
-    let asked = kind.strategy.grace(&live, options.grace).unwrap_or_default();
+    let grace = kind.strategy.grace(&live, options.grace);
+    let asked = grace.unwrap_or_default();
     if object::is_deleting(&live) {
         // A deletion can be hurried, never slowed down.
         let wanted = options.grace.map(|_| asked);
@@ -144,12 +177,18 @@ pub(crate) fn delete(
         kind.strategy.mark_deleted(&mut object);
     }
     if is_free(kind, &object) {
-        if !kind.habits.shows_deleted {
+        if grace.is_none() {
             object = (*live).clone();
         }
         if options.dry_run {
             return Ok(Deleted::Gone(Arc::new(object)));
         }
+        // What has a time to end is marked first, even when that time is over.
+        let object = if grace.is_some() && *live != object {
+            (*state.store.put(key.clone(), object)).clone()
+        } else {
+            object
+        };
         let gone = state.store.remove(key.clone(), object);
         kind.strategy.written(state, Some(&live), None);
         return Ok(Deleted::Gone(gone));

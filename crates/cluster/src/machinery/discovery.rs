@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::show;
 use super::state::State;
-use crate::kinds::{Kind, Version};
+use crate::kinds::{Action, Kind, Version};
 
 /// The version that this server behaves like.
 const VERSION: (&str, &str, &str) = ("1", "36", "v1.36.3");
@@ -93,7 +93,7 @@ fn entries(kind: &Kind, version: &Version) -> Vec<Value> {
         fields.insert("version".into(), "v1".into());
         scale
     }));
-    entries.extend(kind.actions.iter().map(|(name, _)| {
+    entries.extend(kind.actions.iter().map(|Action { name, .. }| {
         let shown = if *name == "eviction" { "Eviction" } else { "Binding" };
         let mut entry = part(name, shown, json!(["create"]));
         if shown == "Eviction" {

@@ -47,3 +47,15 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
         Value::Object(_) => "map[string]interface {}",
     }
 }
+
+/// As `encoding/json` names the type of a value.
+pub(crate) fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

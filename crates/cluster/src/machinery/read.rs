@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::answer::Refusal;
-use super::request::{Query, Request};
+use super::field_selector::FieldSelector;
+use super::request::{Query, Request, Shape};
 use super::schema::Cause;
-use super::selector::{FieldSelector, Selector};
+use super::selector::Selector;
 use super::show::View;
 use super::state::State;
 use super::store::Key;
@@ -31,7 +32,8 @@ impl Filter {
         Ok(Filter {
             namespace: request.place.namespace.clone(),
             labels: Selector::parse(text("labelSelector")).map_err(refuse)?,
-            fields: FieldSelector::parse(text("fieldSelector"), &kind.fields).map_err(refuse)?,
+            fields: FieldSelector::parse(text("fieldSelector"), &kind.fields, kind.has_own_fields())
+                .map_err(refuse)?,
         })
     }
 
@@ -64,44 +66,52 @@ pub(crate) struct ListOptions {
 
 impl ListOptions {
     pub(crate) fn read(query: &Query, is_watch: bool) -> Result<Self, Refusal> {
-        let refuse = |cause| Refusal::options("ListOptions", cause);
         let version = query.get("resourceVersion").map(str::to_owned);
         let initial_events = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
-        if initial_events.is_some() && !is_watch {
-            let why = "sendInitialEvents is forbidden for list";
-            return Err(refuse(Cause::forbidden("sendInitialEvents", why)));
+        let said = query.get("resourceVersionMatch");
+        let at = "resourceVersionMatch";
+        let mut causes = Vec::new();
+        let mut forbid = |why: &str| causes.push(Cause::forbidden(at, why));
+        let is_continued = query.get("continue").is_some();
+        if is_watch && initial_events.is_none() {
+            if said.is_some() {
+                forbid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+            }
+        } else if is_watch {
+            if said != Some("NotOlderThan") {
+                forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+            }
+            if is_continued {
+                forbid("resourceVersionMatch is forbidden when continue is provided");
+            }
+            if let Some(other) = said.filter(|said| *said != "NotOlderThan") {
+                causes.push(Cause::unsupported(at, &other.into(), &["NotOlderThan"]));
+            }
+        } else if let Some(said) = said {
+            if version.is_none() {
+                forbid("resourceVersionMatch is forbidden unless resourceVersion is provided");
+            }
+            if is_continued {
+                forbid("resourceVersionMatch is forbidden when continue is provided");
+            }
+            if said == "Exact" && version.as_deref() == Some("0") {
+                forbid("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+            }
+            if !matches!(said, "Exact" | "NotOlderThan") {
+                causes.push(Cause::unsupported(at, &said.into(), &["Exact", "NotOlderThan", ""]));
+            }
         }
-        let matching = match query.get("resourceVersionMatch") {
+        if initial_events.is_some() && !is_watch {
+            causes.push(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        }
+        if !causes.is_empty() {
+            return Err(Refusal::options("ListOptions", &causes));
+        }
+        let matching = match said {
             None => Match::Unset,
             Some("Exact") => Match::Exact,
-            Some("NotOlderThan") => Match::NotOlderThan,
-            Some(other) => {
-                let supported = ["Exact", "NotOlderThan", ""];
-                return Err(refuse(Cause::unsupported("resourceVersionMatch", &other.into(), &supported)));
-            }
+            Some(_) => Match::NotOlderThan,
         };
-        let at = "resourceVersionMatch";
-        let forbidden = |why| Err(refuse(Cause::forbidden(at, why)));
-        if is_watch {
-            if initial_events.is_some() && matching != Match::NotOlderThan {
-                return forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
-            }
-            if initial_events.is_none() && matching != Match::Unset {
-                return forbidden(
-                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-                );
-            }
-        } else if matching != Match::Unset {
-            if version.is_none() {
-                return forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided");
-            }
-            if query.get("continue").is_some() {
-                return forbidden("resourceVersionMatch is forbidden when continue is provided");
-            }
-            if matching == Match::Exact && version.as_deref() == Some("0") {
-                return forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
-            }
-        }
         Ok(ListOptions { version, matching, initial_events })
     }
 }
@@ -109,6 +119,11 @@ impl ListOptions {
 /// The message with which Go refuses a number.
 pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("strconv.ParseUint: parsing \"{text}\": invalid syntax"))
+}
+
+/// What one object or a watch is not asked for at.
+pub(crate) fn unread_version(text: &str, why: &str) -> Refusal {
+    Refusal::internal(format!("resourceVersion: Invalid value: \"{text}\": {why}"))
 }
 
 fn listed_version(text: &str) -> Result<u64, Refusal> {
@@ -121,7 +136,7 @@ fn listed_version(text: &str) -> Result<u64, Refusal> {
 
 pub(crate) fn get(state: &State, request: &Request, view: &View, name: &str) -> Result<Vec<u8>, Refusal> {
     if let Some(version) = request.query.get("resourceVersion") {
-        let asked = listed_version(version)?;
+        let asked = parse_version(version).map_err(|why| unread_version(version, &why))?;
         if asked > state.store.version() {
             return Err(Refusal::from_the_future(asked, state.store.version()));
         }
@@ -145,17 +160,12 @@ impl Continue {
         let refuse = |why: &str| Refusal::bad_request(format!("invalid continue token: {why}"));
         let undecodable = || refuse("continue key is not valid: illegal base64 data at input byte 0");
         let text = URL_SAFE_NO_PAD.decode(token.trim_end_matches('=')).map_err(|_| undecodable())?;
-        let unread = || {
-            let first = text.first().map_or('"', |byte| char::from(*byte));
-            refuse(&format!(
-                "continue key is not valid: invalid character '{first}' looking for beginning of value"
-            ))
-        };
-        let token: Value = serde_json::from_slice(&text).map_err(|_| unread())?;
+        let unread = |why: String| refuse(&format!("continue key is not valid: {why}"));
+        let token = super::json::read(&text).map_err(unread)?.value;
         if token.get("v").and_then(Value::as_str) != Some("meta.k8s.io/v1") {
             let said = token.get("v").and_then(Value::as_str).unwrap_or_default();
             return Err(refuse(&format!(
-                "continue key is not valid: server does not recognize this encoded version \"{said}\""
+                "continue key is not valid: server does not recognize this encoded version {said}"
             )));
         }
         let start = token.get("start").and_then(Value::as_str).unwrap_or_default();
@@ -197,6 +207,10 @@ pub(crate) fn list(state: &State, request: &Request, view: &View) -> Result<Vec<
     let mut version = current;
     let mut past: Option<BTreeMap<Key, Arc<Value>>> = None;
     if let Some(token) = &token {
+        if options.version.as_deref().is_some_and(|version| version != "0") {
+            let why = "specifying resource version is not allowed when using continue";
+            return Err(Refusal::bad_request(why));
+        }
         version = token.version;
         let too_old = "The provided continue parameter is too old to display a consistent list result. You must start \
                        a new list without the continue parameter.";
@@ -220,22 +234,28 @@ pub(crate) fn list(state: &State, request: &Request, view: &View) -> Result<Vec<
 
     let start = token.as_ref().map(|token| token.key(kind, namespace));
     let is_due = |key: &Key| start.as_ref().is_none_or(|start| key >= start);
-    let wanted = |key: &Key, object: &Value| is_due(key) && filter.matches(key, object);
-    let mut found: Vec<(&Key, &Arc<Value>)> = match &past {
-        Some(past) => past.iter().filter(|(key, object)| wanted(key, object)).collect(),
-        None => state.store.list(kind.id, namespace).filter(|(key, object)| wanted(key, object)).collect(),
+    let is_here = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);
+    let due: Vec<(&Key, &Arc<Value>)> = match &past {
+        Some(past) => past.iter().filter(|(key, _)| is_due(key) && is_here(key)).collect(),
+        None => state.store.list(kind.id, namespace).filter(|(key, _)| is_due(key)).collect(),
     };
+    let mut found: Vec<(&Key, &Arc<Value>)> =
+        due.iter().copied().filter(|(key, object)| filter.matches(key, object)).collect();
 
-    let mut metadata = json!({ "resourceVersion": version.to_string() });
-    if let Some(limit) = limit.filter(|limit| found.len() > *limit) {
-        let remaining = found.len() - limit;
-        found.truncate(limit);
-        if let (Some((last, _)), Some(metadata)) = (found.last(), metadata.as_object_mut()) {
-            metadata.insert("continue".into(), Continue::after(last, namespace, version).into());
-            if !filter.selects() {
-                metadata.insert("remainingItemCount".into(), remaining.into());
-            }
-        }
+    let mut metadata = Map::from_iter([("resourceVersion".to_owned(), version.to_string().into())]);
+    if kind.custom && view.shape == Shape::Whole {
+        metadata.insert("continue".into(), "".into());
     }
-    Ok(view.list(metadata, found.into_iter().map(|(_, object)| &**object)))
+    let full = limit.filter(|limit| found.len() >= *limit);
+    let last = full.and_then(|limit| found.get(limit.checked_sub(1)?)).map(|(key, _)| *key);
+    // Whether more is to come is said of all objects: nobody has looked yet which of them match.
+    let remaining = last.map_or(0, |last| due.iter().filter(|(key, _)| *key > last).count());
+    if let (Some(limit), Some(last), 1..) = (full, last, remaining) {
+        metadata.insert("continue".into(), Continue::after(last, namespace, version).into());
+        if !filter.selects() {
+            metadata.insert("remainingItemCount".into(), remaining.into());
+        }
+        found.truncate(limit);
+    }
+    Ok(view.list(Value::Object(metadata), found.into_iter().map(|(_, object)| &**object)))
 }

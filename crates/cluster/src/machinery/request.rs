@@ -110,12 +110,18 @@ impl Query {
 
     /// Whether nothing may be stored.
     pub(crate) fn dry_run(&self, options: &'static str) -> Result<bool, Refusal> {
-        let asked = self.all("dryRun");
-        if asked.iter().any(|value| *value != "All") {
-            let cause = Cause::unsupported("dryRun", &json!(asked), &["All"]);
-            return Err(Refusal::options(options, cause));
+        match self.dry_run_cause() {
+            Some(cause) => Err(Refusal::options(options, &[cause])),
+            None => Ok(!self.all("dryRun").is_empty()),
         }
-        Ok(!asked.is_empty())
+    }
+
+    fn dry_run_cause(&self) -> Option<Cause> {
+        let asked = self.all("dryRun");
+        asked
+            .iter()
+            .any(|value| *value != "All")
+            .then(|| Cause::unsupported("dryRun", &json!(asked), &["All"]))
     }
 }
 
@@ -145,21 +151,21 @@ pub(crate) struct Request {
     user_agent: String,
 }
 
-/// Longest name of a field manager, in characters.
+/// Longest name of a field manager, in bytes.
 const MAX_MANAGER: usize = 128;
 
 impl Request {
-    pub(crate) fn read(parts: &Parts, place: Place) -> Self {
+    pub(crate) fn read(parts: &Parts, place: Place) -> Result<Self, Refusal> {
         let text = |name| header_text(&parts.headers, name);
         let content_type = text(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
-        Request {
+        Ok(Request {
             method: parts.method.clone(),
             place,
             query: Query::parse(parts.uri.query().unwrap_or_default()),
-            shape: shape(text(header::ACCEPT)),
+            shape: shape(text(header::ACCEPT))?,
             content_type,
             user_agent: text(header::USER_AGENT).to_owned(),
-        }
+        })
     }
 
     /// Who the fields belong to that this request writes.
@@ -170,16 +176,46 @@ impl Request {
         if manager.is_empty() { "unknown".to_owned() } else { manager }
     }
 
-    pub(crate) fn strictness(&self) -> Result<Strictness, Refusal> {
+    pub(crate) fn strictness(&self) -> Strictness {
         match self.query.get("fieldValidation") {
-            None | Some("Warn") => Ok(Strictness::Warn),
-            Some("Ignore") => Ok(Strictness::Ignore),
-            Some("Strict") => Ok(Strictness::Strict),
-            Some(other) => {
-                let supported = ["", "Ignore", "Strict", "Warn"];
-                let cause = Cause::unsupported("fieldValidation", &Value::from(other), &supported);
-                Err(Refusal::options("CreateOptions", cause))
+            Some("Ignore") => Strictness::Ignore,
+            Some("Strict") => Strictness::Strict,
+            _ => Strictness::Warn,
+        }
+    }
+
+    /// Checks the options of a write; true where nothing may be stored.
+    pub(crate) fn write_options(&self, options: &'static str, is_apply: bool) -> Result<bool, Refusal> {
+        let mut causes = Vec::new();
+        if options == "PatchOptions" {
+            if is_apply && self.query.get("fieldManager").is_none() {
+                causes.push(Cause::required("fieldManager", "is required for apply patch"));
             }
+            if !is_apply && self.query.get("force").is_some() {
+                causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
+            }
+        }
+        let manager = self.query.get("fieldManager").unwrap_or_default();
+        if manager.len() > MAX_MANAGER {
+            let message = format!("Too long: may not be more than {MAX_MANAGER} bytes");
+            causes.push(Cause { field: "fieldManager".into(), reason: "FieldValueTooLong", message });
+        }
+        if let Some((place, letter)) = manager.chars().enumerate().find(|(_, letter)| letter.is_control()) {
+            let why = format!("invalid character U+{:04X} (at position {place})", u32::from(letter));
+            let shown = manager.replace(letter, &format!("\\x{:02x}", u32::from(letter)));
+            let message = format!("Invalid value: \"{shown}\": {why}");
+            causes.push(Cause { field: "fieldManager".into(), reason: "FieldValueInvalid", message });
+        }
+        causes.extend(self.query.dry_run_cause());
+        let said = self.query.get("fieldValidation").unwrap_or_default();
+        let supported = ["", "Ignore", "Strict", "Warn"];
+        if !supported.contains(&said) {
+            causes.push(Cause::unsupported("fieldValidation", &Value::from(said), &supported));
+        }
+        if causes.is_empty() {
+            Ok(!self.query.all("dryRun").is_empty())
+        } else {
+            Err(Refusal::options(options, &causes))
         }
     }
 }
@@ -188,13 +224,32 @@ fn header_text(headers: &HeaderMap, name: header::HeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-fn shape(accept: &str) -> Shape {
-    // The first that is understood, as the client prefers.
-    let wanted = accept.split(',').map(str::trim).find(|wanted| {
-        wanted.starts_with("application/json") && !wanted.contains("as=Table") || *wanted == "*/*"
-    });
-    let metadata = |wanted: &str| wanted.contains("as=PartialObjectMetadata");
-    if wanted.is_some_and(metadata) { Shape::MetadataOnly } else { Shape::Whole }
+/// What there is to accept; what the real server offers besides is named too, since clients only read this.
+const OFFERED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// The first that is understood, as the client prefers.
+fn shape(accept: &str) -> Result<Shape, Refusal> {
+    if accept.trim().is_empty() {
+        return Ok(Shape::Whole);
+    }
+    let mut transformed = false;
+    for wanted in accept.split(',').map(str::trim) {
+        let mut parts = wanted.split(';').map(str::trim);
+        let media = parts.next().unwrap_or_default();
+        if !matches!(media, "application/json" | "*/*") {
+            continue;
+        }
+        match parts.find_map(|part| part.strip_prefix("as=")) {
+            None => return Ok(Shape::Whole),
+            Some("PartialObjectMetadata" | "PartialObjectMetadataList") => return Ok(Shape::MetadataOnly),
+            Some(_) => transformed = true,
+        }
+    }
+    Err(Refusal::not_acceptable(&if transformed {
+        format!("only the following media types are accepted: {OFFERED}")
+    } else {
+        format!("406: Not Acceptable\n\nAvailable representations: {OFFERED}")
+    }))
 }
 
 #[cfg(test)]

@@ -44,6 +44,6 @@ fn the_preferred_shape_is_chosen() {
         ),
         ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Shape::Whole),
     ] {
-        assert_eq!(shape(accept), expected, "{accept}");
+        assert_eq!(shape(accept), Ok(expected), "{accept}");
     }
 }

@@ -1,6 +1,8 @@
-//! Selecting objects by label and by field, from the text of a query or the JSON of an object.
+//! Selecting objects by label, from the text of a query or the JSON of an object.
 
 use serde_json::Value;
+
+use super::label_rules::{key_problems, value_problem};
 
 /// A label selector: all requirements must hold; one without any matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +29,7 @@ enum Test {
 /// Why a selector cannot be read, in Kubernetes' words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct SelectorError(String);
+pub struct SelectorError(pub(super) String);
 
 impl Selector {
     /// Reads the text of a query, such as `app=db,tier in (a, b),!old`.
@@ -231,15 +233,11 @@ impl Parser {
             return Err(format!("found '{}', expected: identifier", self.peek().text()));
         };
         check_key(&key)?;
-        match self.peek() {
-            Token::End | Token::Mark(",") => {
-                let test = if negated { Test::DoesNotExist } else { Test::Exists };
-                return Ok(Requirement { key, test });
-            }
-            other if negated => {
-                return Err(format!("found '{}', expected: ',' or 'end of string'", other.text()));
-            }
-            _ => {}
+        if negated {
+            return Ok(Requirement { key, test: Test::DoesNotExist });
+        }
+        if matches!(self.peek(), Token::End | Token::Mark(",")) {
+            return Ok(Requirement { key, test: Test::Exists });
         }
         let test = match self.take() {
             Token::Mark("=" | "==") => Test::In(vec![self.value(&key)?]),
@@ -270,7 +268,11 @@ impl Parser {
 
     fn bound(&mut self, key: &str) -> Result<i64, String> {
         let value = self.value(key)?;
-        let refused = || format!("for 'Gt', 'Lt' operators, the value must be an integer: {value:?}");
+        let refused = || {
+            format!(
+                "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+            )
+        };
         value.parse().map_err(|_| refused())
     }
 
@@ -309,15 +311,12 @@ impl Parser {
     }
 }
 
-/// Longest name part of a label key, and longest label value, in characters.
-pub(crate) const MAX_LABEL: usize = 63;
-/// Longest prefix of a label key, in characters.
-const MAX_PREFIX: usize = 253;
-
 fn check_key(key: &str) -> Result<(), String> {
-    match key_problem(key) {
-        None => Ok(()),
-        Some(problem) => Err(format!("key: Invalid value: {key:?}: {problem}")),
+    let problems = key_problems(key, "a valid label key");
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("<nil>: Invalid value: {key:?}: {}", problems.join("; ")))
     }
 }
 
@@ -326,179 +325,6 @@ fn check_value(key: &str, value: &str) -> Result<(), String> {
         None => Ok(()),
         Some(problem) => Err(format!("values[0][{key}]: Invalid value: {value:?}: {problem}")),
     }
-}
-
-/// What is wrong with the key of a label or an annotation.
-pub(crate) fn key_problem(key: &str) -> Option<String> {
-    let (prefix, name) = match key.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, key),
-    };
-    if let Some(prefix) = prefix {
-        if prefix.is_empty() {
-            return Some("prefix part must be non-empty".into());
-        }
-        if prefix.len() > MAX_PREFIX || !prefix.split('.').all(is_dns_label_of_any_length) {
-            return Some(format!("prefix part {SUBDOMAIN_RULE}"));
-        }
-    }
-    if name.is_empty() {
-        return Some("name part must be non-empty".into());
-    }
-    if name.contains('/') {
-        return Some(
-            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
-             with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
-             is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. \
-             'example.com/MyName')"
-                .into(),
-        );
-    }
-    if name.len() > MAX_LABEL {
-        return Some(format!("name part must be no more than {MAX_LABEL} bytes"));
-    }
-    (!is_qualified(name)).then(|| {
-        "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
-         alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
-         '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-            .into()
-    })
-}
-
-/// What is wrong with the value of a label.
-pub(crate) fn value_problem(value: &str) -> Option<String> {
-    if value.len() > MAX_LABEL {
-        return Some(format!("must be no more than {MAX_LABEL} bytes"));
-    }
-    (!value.is_empty() && !is_qualified(value)).then(|| {
-        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
-         start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
-         validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-            .into()
-    })
-}
-
-pub(crate) const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
-    characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used \
-    for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-
-fn is_qualified(text: &str) -> bool {
-    let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-    edge(text.bytes().next())
-        && edge(text.bytes().next_back())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
-}
-
-/// One part of a DNS name in lower case, whatever its length.
-pub(crate) fn is_dns_label_of_any_length(text: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let edge = |byte: Option<u8>| byte.is_some_and(plain);
-    edge(text.bytes().next())
-        && edge(text.bytes().next_back())
-        && text.bytes().all(|byte| plain(byte) || byte == b'-')
-}
-
-/// A field selector: all terms must hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldSelector {
-    terms: Vec<Term>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Term {
-    field: String,
-    value: String,
-    equal: bool,
-}
-
-impl FieldSelector {
-    /// Reads the text of a query, such as `metadata.name=a,status.phase!=Failed`; `known` are the kind's fields.
-    pub fn parse(text: &str, known: &[&str]) -> Result<Self, SelectorError> {
-        let mut terms = Vec::new();
-        for part in split_terms(text) {
-            if part.is_empty() {
-                continue;
-            }
-            let found = ["!=", "==", "="].into_iter().filter_map(|operator| {
-                let at = unescaped(part, operator)?;
-                Some((at, operator))
-            });
-            let Some((at, operator)) = found.min_by_key(|(at, operator)| (*at, usize::MAX - operator.len()))
-            else {
-                let why = format!("invalid selector: '{text}'; can't understand '{part}'");
-                return Err(SelectorError(why));
-            };
-            let (field, value) = part.split_at(at);
-            let value = value.get(operator.len()..).unwrap_or_default();
-            if !known.contains(&field) {
-                let known: Vec<String> = known.iter().map(|field| format!("\"{field}\"")).collect();
-                let why = if known.len() > 2 {
-                    format!("field label not supported: {field}")
-                } else {
-                    format!("\"{field}\" is not a known field selector: only {}", known.join(", "))
-                };
-                return Err(SelectorError(why));
-            }
-            terms.push(Term { field: field.to_owned(), value: unescape(value), equal: operator != "!=" });
-        }
-        Ok(FieldSelector { terms })
-    }
-
-    /// Whether there is nothing to ask for.
-    pub fn is_empty(&self) -> bool {
-        self.terms.is_empty()
-    }
-
-    /// Whether an object's fields satisfy it.
-    pub fn matches(&self, object: &Value) -> bool {
-        self.terms.iter().all(|term| {
-            let pointer = format!("/{}", term.field.replace('.', "/"));
-            let value = match object.pointer(&pointer) {
-                None | Some(Value::Null) => String::new(),
-                Some(Value::String(value)) => value.clone(),
-                Some(other) => other.to_string(),
-            };
-            (value == term.value) == term.equal
-        })
-    }
-}
-
-/// Splits at commas that no backslash guards.
-fn split_terms(text: &str) -> Vec<&str> {
-    let mut parts = Vec::new();
-    let (mut start, mut guarded) = (0, false);
-    for (at, next) in text.char_indices() {
-        match next {
-            '\\' => guarded = !guarded,
-            ',' if !guarded => {
-                parts.push(text.get(start..at).unwrap_or_default());
-                start = at + 1;
-            }
-            _ => guarded = false,
-        }
-    }
-    parts.push(text.get(start..).unwrap_or_default());
-    parts
-}
-
-fn unescaped(text: &str, operator: &str) -> Option<usize> {
-    text.match_indices(operator)
-        .map(|(at, _)| at)
-        .find(|at| !text.get(..*at).unwrap_or_default().ends_with('\\'))
-}
-
-fn unescape(value: &str) -> String {
-    let mut plain = String::with_capacity(value.len());
-    let mut guarded = false;
-    for next in value.chars() {
-        if next == '\\' && !guarded {
-            guarded = true;
-        } else {
-            plain.push(next);
-            guarded = false;
-        }
-    }
-    plain
 }
 
 #[cfg(test)]

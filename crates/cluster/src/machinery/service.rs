@@ -18,19 +18,22 @@ use serde_json::Value;
 
 use super::admission::Admission;
 use super::answer::{self, Refusal};
+use super::decode::Wanted;
 use super::delete::{self, DeleteOptions, Deleted};
 use super::discovery;
-use super::read::{self, Filter};
-use super::request::{Place, Request};
+use super::draft::{Draft, Written};
+use super::object;
+use super::read;
+use super::request::{Place, Request, Shape};
 use super::scale;
 use super::schema::{Definitions, DefinitionsError};
 use super::show::{self, View};
 use super::state::State;
 use super::store::{HISTORY_CHANGES, Key};
 use super::watch;
-use super::write::{Draft, Wish, Written};
+use super::write::Wish;
 use crate::clock::Clock;
-use crate::kinds::{Kind, Table, Version};
+use crate::kinds::{Action, Kind, Table, Version};
 
 /// Largest body that is read, in bytes: Kubernetes' own limit.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
@@ -130,6 +133,15 @@ impl Server {
     }
 
     async fn answer(self, request: http::Request<Body>) -> Response<AnswerBody> {
+        let is_head = request.method() == Method::HEAD;
+        let mut response = self.respond(request).await;
+        if is_head {
+            *response.body_mut() = full(Vec::new());
+        }
+        response
+    }
+
+    async fn respond(self, request: http::Request<Body>) -> Response<AnswerBody> {
         match self.handle(request).await {
             Ok(Outcome::Reply(reply)) => respond(reply.code, reply.body, &reply.warnings, None),
             Ok(Outcome::Watch(watch)) => {
@@ -155,45 +167,67 @@ impl Server {
     async fn handle(&self, request: http::Request<Body>) -> Result<Outcome, Refusal> {
         let (parts, body) = request.into_parts();
         let Some(place) = Place::parse(parts.uri.path()) else {
-            return Ok(match discovery::answer(&self.lock(), parts.uri.path()) {
-                Some(body) => Outcome::Reply(Reply::ok(body)),
-                None => Outcome::NotFound,
-            });
+            let state = self.lock();
+            return match discovery::answer(&state, parts.uri.path()) {
+                Some(body) => Ok(Outcome::Reply(Reply::ok(body))),
+                None if is_of_built_in(&state, parts.uri.path()) => Err(Refusal::no_such_resource()),
+                None => Ok(Outcome::NotFound),
+            };
         };
         let found = {
             let state = self.lock();
             if !state.table.has_version(&place.group, &place.version) {
-                return Ok(Outcome::NotFound);
+                // Groups that are custom throughout are answered by another part of Kubernetes.
+                let is_built_in = state.table.rows().any(|row| row.group == place.group && !row.custom);
+                return if is_built_in { Err(Refusal::no_such_resource()) } else { Ok(Outcome::NotFound) };
             }
             state.table.get(&place.group, &place.plural).cloned()
         };
         let kind = found.ok_or_else(Refusal::no_such_resource)?;
         let version = kind.version(&place.version).cloned().ok_or_else(Refusal::no_such_resource)?;
-        check_scope(&kind, &place)?;
-        let request = Request::read(&parts, place);
+        if !is_in_scope(&kind, &place) {
+            return if kind.custom { Ok(Outcome::NotFound) } else { Err(Refusal::no_such_resource()) };
+        }
+        check_subresource(&kind, &version, &place, &parts.method)?;
+        let request = Request::read(&parts, place)?;
         let view = View { kind: Arc::clone(&kind), version: version.name.clone(), shape: request.shape };
+        let mut outcome = self.serve(request, &view, &version, body).await?;
+        if let (Outcome::Reply(reply), Some(told)) = (&mut outcome, &version.deprecation) {
+            reply.warnings.insert(0, told.clone());
+        }
+        Ok(outcome)
+    }
+
+    async fn serve(
+        &self,
+        request: Request,
+        view: &View,
+        version: &Version,
+        body: Body,
+    ) -> Result<Outcome, Refusal> {
+        let kind = &view.kind;
         match (&request.method, request.place.name.clone(), request.place.subresource.clone()) {
             (&Method::GET, None, None) if request.query.flag("watch") => {
-                watch::begin(&self.state, &request, view).map(Outcome::Watch)
+                watch::begin(&self.state, &request, view.clone()).map(Outcome::Watch)
             }
             (&Method::GET, None, None) => {
-                read::list(&self.lock(), &request, &view).map(|body| Outcome::Reply(Reply::ok(body)))
+                read::list(&self.lock(), &request, view).map(|body| Outcome::Reply(Reply::ok(body)))
             }
             (&Method::GET, Some(name), subresource) => {
-                self.get(&request, &view, &version, &name, subresource.as_deref()).map(Outcome::Reply)
+                self.get(&request, view, version, &name, subresource.as_deref()).map(Outcome::Reply)
             }
             (&Method::DELETE, name, None) => {
                 let body = read_body(body).await?;
                 let options = DeleteOptions::read(&request, &body)?;
                 match name {
-                    Some(name) => self.delete(&request, &view, &name, &options).await,
-                    None => self.delete_many(&request, &view, &options).await,
+                    Some(name) => self.delete(&request, view, &name, &options).await,
+                    None => self.delete_many(&request, view, &options).await,
                 }
                 .map(Outcome::Reply)
             }
             (&Method::POST, Some(name), Some(subresource)) => {
                 let body = read_body(body).await?;
-                self.act(&request, &kind, &name, &subresource, &body).map(Outcome::Reply)
+                self.act(&request, kind, &name, &subresource, &body).await.map(Outcome::Reply)
             }
             // Who creates must say where.
             (&Method::POST, None, _) if kind.namespaced && request.place.namespace.is_none() => {
@@ -201,7 +235,7 @@ impl Server {
             }
             (&Method::POST | &Method::PUT | &Method::PATCH, ..) => {
                 let body = read_body(body).await?;
-                self.write(&request, &view, &version, &body).await.map(Outcome::Reply)
+                self.write(&request, view, version, &body).await.map(Outcome::Reply)
             }
             _ => Err(Refusal::method_not_allowed()),
         }
@@ -216,17 +250,10 @@ impl Server {
         subresource: Option<&str>,
     ) -> Result<Reply, Refusal> {
         let state = self.lock();
-        match subresource {
-            None => {}
-            Some("status") if version.status => {}
-            Some("scale") if version.scale.is_some() => {
-                let key = key(request, &view.kind, name);
-                let object = state.store.get(&key);
-                let object = object.ok_or_else(|| Refusal::not_found(view.kind.resource(), name))?;
-                let shown = version.scale.as_ref().map(|scale| scale::show(&view.kind, scale, object));
-                return Ok(Reply::ok(show::bytes(&shown)));
-            }
-            Some(_) => return Err(Refusal::no_such_resource()),
+        if let (Some("scale"), Some(scale)) = (subresource, &version.scale) {
+            let object = state.store.get(&key(request, &view.kind, name));
+            let object = object.ok_or_else(|| Refusal::not_found(view.kind.resource(), name))?;
+            return Ok(Reply::ok(show::bytes(&scale::show(&view.kind, scale, object)?)));
         }
         read::get(&state, request, view, name).map(Reply::ok)
     }
@@ -241,11 +268,8 @@ impl Server {
     ) -> Result<Reply, Refusal> {
         let kind = &view.kind;
         let scale = match request.place.subresource.as_deref() {
-            None => None,
-            Some("status") if version.status => None,
-            Some("finalize") if kind.plural == "namespaces" => None,
             Some("scale") => Some(version.scale.as_ref().ok_or_else(Refusal::no_such_resource)?),
-            Some(_) => return Err(Refusal::no_such_resource()),
+            _ => None,
         };
         let wish = Wish { request, kind, version, body };
         for _ in 0..MAX_OVERTAKEN {
@@ -280,17 +304,17 @@ impl Server {
     ) -> Result<Reply, Refusal> {
         let kind = &view.kind;
         let key = key(request, kind, name);
-        self.admission.deletion(&self.state, kind, &key, options.dry_run).await?;
+        let warnings = self.admission.deletion(&self.state, kind, &key, options.said()).await?;
         let (code, body) = match delete::delete(&mut self.lock(), kind, &key, options)? {
             Deleted::Gone(object) if !kind.habits.shows_deleted => {
-                let uid = super::object::uid(&object);
+                let uid = object::uid(&object);
                 (StatusCode::OK, show::bytes(&answer::deleted(kind.resource(), name, uid)))
             }
             Deleted::Gone(object) | Deleted::Going(object) => {
                 (StatusCode::OK, show::bytes(&*view.object(&object)))
             }
         };
-        Ok(Reply { code, body, warnings: Vec::new() })
+        Ok(Reply { code, body, warnings })
     }
 
     async fn delete_many(
@@ -300,30 +324,29 @@ impl Server {
         options: &DeleteOptions,
     ) -> Result<Reply, Refusal> {
         let kind = &view.kind;
-        if kind.namespaced && request.place.namespace.is_none() {
+        if kind.namespaced && request.place.namespace.is_none() || kind.habits.one_by_one {
             return Err(Refusal::method_not_allowed());
         }
-        let filter = Filter::read(request, kind)?;
-        let (version, found) = {
-            let state = self.lock();
-            let objects = state.store.list(kind.id, filter.namespace.as_deref());
-            let wanted = objects.filter(|(key, object)| filter.matches(key, object));
-            let found: Vec<(Key, Arc<Value>)> =
-                wanted.map(|(key, object)| (key.clone(), Arc::clone(object))).collect();
-            (state.store.version(), found)
-        };
-        for (key, _) in &found {
-            self.admission.deletion(&self.state, kind, key, options.dry_run).await?;
-            match delete::delete(&mut self.lock(), kind, key, options) {
+        let listed = read::list(&self.lock(), request, &View { shape: Shape::Whole, ..view.clone() })?;
+        let mut listed: Value = serde_json::from_slice(&listed).unwrap_or_default();
+        let found = listed.get_mut("items").map(Value::take).unwrap_or_default();
+        let found: Vec<Value> = found.as_array().cloned().unwrap_or_default();
+        // A version in the query is one that each object has to have.
+        let wanted = request.query.get("resourceVersion").map(str::to_owned);
+        let options = &DeleteOptions { version: options.version.clone().or(wanted), ..options.clone() };
+        for object in &found {
+            let key = kind.key(object::namespace(object), object::name(object));
+            self.admission.deletion(&self.state, kind, &key, options.said()).await?;
+            match delete::delete(&mut self.lock(), kind, &key, options) {
                 Err(refusal) if refusal.code() != StatusCode::NOT_FOUND => return Err(refusal),
                 _ => {}
             }
         }
-        let metadata = serde_json::json!({ "resourceVersion": version.to_string() });
-        Ok(Reply::ok(view.list(metadata, found.iter().map(|(_, object)| &**object))))
+        let metadata = listed.get_mut("metadata").map(Value::take).unwrap_or_default();
+        Ok(Reply::ok(view.list(metadata, found.iter())))
     }
 
-    fn act(
+    async fn act(
         &self,
         request: &Request,
         kind: &Arc<Kind>,
@@ -331,11 +354,26 @@ impl Server {
         subresource: &str,
         body: &[u8],
     ) -> Result<Reply, Refusal> {
-        let act = kind.actions.iter().find(|(found, _)| *found == subresource);
-        let (_, act) = act.ok_or_else(Refusal::no_such_resource)?;
-        let body = super::decode::options(&request.content_type, body)?;
-        let body = act(&mut self.lock(), kind, &key(request, kind, name), &body, &request.query)?;
-        Ok(Reply { code: StatusCode::CREATED, body: show::bytes(&body), warnings: Vec::new() })
+        let act = kind.actions.iter().find(|action| action.name == subresource);
+        let action = act.ok_or_else(Refusal::method_not_allowed)?;
+        let Action { kind: wanted, api_version, act, .. } = action;
+        let package = api_version.split_once('/').map_or("core", |(group, _)| group);
+        let wanted = Wanted { kind: wanted, api_version: (*api_version).to_owned(), package, custom: false };
+        let mut body = wanted.read(&request.content_type, body, &self.lock().table)?.value;
+        let said = object::name(&body);
+        if !said.is_empty() && said != name {
+            let why = format!("name in URL does not match name in {} object", wanted.kind);
+            return Err(Refusal::bad_request(why));
+        }
+        let key = key(request, kind, name);
+        object::metadata(&mut body).insert("namespace".into(), key.namespace.clone().into());
+        let mut options = serde_json::json!({ "kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1" });
+        if request.query.dry_run("CreateOptions")? {
+            object::fields(&mut options).insert("dryRun".into(), serde_json::json!(["All"]));
+        }
+        let warnings = self.admission.act(&self.state, kind, &key, action, (&body, options)).await?;
+        let body = act(&mut self.lock(), kind, &key, &body, &request.query)?;
+        Ok(Reply { code: StatusCode::CREATED, body: show::bytes(&body), warnings })
     }
 }
 
@@ -354,7 +392,7 @@ fn finish(
     let Written { object, created } = draft.commit(state)?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
     let body = match scale {
-        Some(scale) => show::bytes(&scale::show(&view.kind, scale, &object)),
+        Some(scale) => show::bytes(&scale::show(&view.kind, scale, &object)?),
         None => show::bytes(&*view.object(&object)),
     };
     Ok(Reply { code, body, warnings })
@@ -364,11 +402,42 @@ fn key(request: &Request, kind: &Kind, name: &str) -> Key {
     kind.key(request.place.namespace.as_deref().unwrap_or_default(), name)
 }
 
-/// A path must agree with where the kind lives.
-fn check_scope(kind: &Kind, place: &Place) -> Result<(), Refusal> {
-    match (kind.namespaced, place.namespace.is_some(), place.name.is_some()) {
-        (true, false, true) | (false, true, _) => Err(Refusal::no_such_resource()),
-        _ => Ok(()),
+/// Whether a path that leads nowhere begins like one of a built-in group.
+fn is_of_built_in(state: &State, path: &str) -> bool {
+    match path.trim_matches('/').split('/').collect::<Vec<_>>().as_slice() {
+        ["api", _, ..] => true,
+        ["apis", group, _, ..] => state.table.rows().any(|row| row.group == *group && !row.custom),
+        _ => false,
+    }
+}
+
+/// Whether a path agrees with where the kind lives.
+fn is_in_scope(kind: &Kind, place: &Place) -> bool {
+    !matches!(
+        (kind.namespaced, place.namespace.is_some(), place.name.is_some()),
+        (true, false, true) | (false, true, _)
+    )
+}
+
+/// A subresource must be one of the kind, and take the method.
+fn check_subresource(kind: &Kind, version: &Version, place: &Place, method: &Method) -> Result<(), Refusal> {
+    let (Some(name), Some(subresource)) = (&place.name, &place.subresource) else {
+        return Ok(());
+    };
+    let is_action = kind.actions.iter().any(|action| action.name == subresource);
+    let known = match subresource.as_str() {
+        "status" => version.status,
+        "scale" => version.scale.is_some(),
+        "finalize" => kind.habits.one_by_one,
+        _ => is_action,
+    };
+    match (known, is_action, method) {
+        (false, ..) if kind.custom && matches!(subresource.as_str(), "scale" | "status") => {
+            Err(Refusal::not_found(kind.resource(), name))
+        }
+        (false, ..) => Err(Refusal::no_such_resource()),
+        (true, true, &Method::POST) | (true, false, &(Method::GET | Method::PUT | Method::PATCH)) => Ok(()),
+        _ => Err(Refusal::method_not_allowed()),
     }
 }
 

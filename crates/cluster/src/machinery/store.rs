@@ -72,7 +72,7 @@ pub struct Compacted {
     pub compacted: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Records {
     objects: BTreeMap<Key, Arc<Value>>,
     past: VecDeque<Change>,
@@ -80,12 +80,6 @@ struct Records {
     compacted: u64,
     /// Rings with each change.
     bell: Bell,
-}
-
-impl Default for Records {
-    fn default() -> Self {
-        Records { objects: BTreeMap::new(), past: VecDeque::new(), compacted: 0, bell: Bell::default() }
-    }
 }
 
 /// All objects.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::answer::Refusal;
 use super::object;
-use super::read::{Filter, ListOptions, parse_version};
+use super::read::{Filter, ListOptions, parse_version, unread_version};
 use super::request::Request;
 use super::schema::Cause;
 use super::show::{self, View};
@@ -55,14 +55,16 @@ pub(crate) fn begin(shared: &Arc<Mutex<State>>, request: &Request, view: View) -
     let options = ListOptions::read(query, true)?;
     let timeout = query.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
     let timeout = timeout.filter(|seconds| *seconds > 0).map_or(DEFAULT_TIMEOUT, Duration::from_secs);
-    let version = options.version.as_deref().map(parse_version).transpose().map_err(|why| {
-        let text = options.version.as_deref().unwrap_or_default();
-        Refusal::internal(format!("resourceVersion: Invalid value: \"{text}\": {why}"))
-    })?;
+    let version = options
+        .version
+        .as_deref()
+        .map(parse_version)
+        .transpose()
+        .map_err(|why| unread_version(options.version.as_deref().unwrap_or_default(), &why))?;
     let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
     if options.initial_events.is_some() && !state.gates.watch_list {
         let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-        return Err(Refusal::options("ListOptions", Cause::forbidden("sendInitialEvents", why)));
+        return Err(Refusal::options("ListOptions", &[Cause::forbidden("sendInitialEvents", why)]));
     }
     let current = state.store.version();
     let bookmarks = query.flag("allowWatchBookmarks");
@@ -70,9 +72,8 @@ pub(crate) fn begin(shared: &Arc<Mutex<State>>, request: &Request, view: View) -
         Some(wanted) => wanted,
         None => version.unwrap_or_default() == 0,
     };
-    if options.initial_events == Some(true) && version.is_some_and(|version| version > current) {
-        return Err(Refusal::from_the_future(version.unwrap_or_default(), current));
-    }
+    let from_the_future =
+        version.filter(|version| options.initial_events == Some(true) && *version > current);
     let mut watch = Watch {
         changed: state.store.subscribe(view.kind.id),
         state: Arc::clone(shared),
@@ -86,7 +87,11 @@ pub(crate) fn begin(shared: &Arc<Mutex<State>>, request: &Request, view: View) -
         view,
         filter,
     };
-    if begins_with_all {
+    if let Some(version) = from_the_future {
+        let refusal = Refusal::from_the_future(version, current);
+        watch.ready.push_back(show::event("ERROR", &refusal.status()));
+        watch.ended = true;
+    } else if begins_with_all {
         let namespace = watch.filter.namespace.as_deref();
         let objects = state.store.list(watch.view.kind.id, namespace);
         let wanted = objects.filter(|(key, object)| watch.filter.matches(key, object));

@@ -1,7 +1,4 @@
-//! Creating and changing objects, as one pipeline: decode, prepare, default, own, admit, judge, store.
-//!
-//! A [`Draft`] is an object on its way into the store. It remembers what it was decided from, so that admission may
-//! take its time: whoever is overtaken starts over.
+//! Creating and changing objects, as one pipeline: decode, own, prepare, default, admit, judge, store.
 
 use std::sync::Arc;
 
@@ -11,8 +8,10 @@ use serde_json::{Value, json};
 use super::answer::Refusal;
 use super::apply::{self, Manager, Operation};
 use super::decode::{self, PatchKind};
+use super::draft::Draft;
+use super::go;
 use super::object::{self, keep};
-use super::patch::{self, PatchError};
+use super::patch;
 use super::read::parse_version;
 use super::request::Request;
 use super::schema::Cause;
@@ -21,24 +20,7 @@ use super::state::State;
 use super::store::Key;
 use crate::kinds::{Kind, Version, meta};
 
-/// An object on its way into the store, in its stored version.
-pub(crate) struct Draft {
-    pub(crate) kind: Arc<Kind>,
-    pub(crate) key: Key,
-    /// What it is to replace.
-    pub(crate) before: Option<Arc<Value>>,
-    pub(crate) object: Value,
-    /// Whether only the status is written.
-    pub(crate) is_status: bool,
-    pub(crate) dry_run: bool,
-    pub(crate) warnings: Vec<String>,
-}
-
-/// What a write has led to.
-pub(crate) struct Written {
-    pub(crate) object: Arc<Value>,
-    pub(crate) created: bool,
-}
+pub(crate) use super::draft::{amend, introduce};
 
 /// A write as it was asked for.
 pub(crate) struct Wish<'a> {
@@ -57,7 +39,7 @@ impl Wish<'_> {
         self.request.place.subresource.as_deref() == Some("status")
     }
 
-    fn api_version(&self) -> String {
+    pub(super) fn api_version(&self) -> String {
         self.kind.api_version(&self.version.name)
     }
 
@@ -75,6 +57,20 @@ impl Wish<'_> {
         }
     }
 
+    /// The options of the request, as webhooks see them.
+    fn options(&self, is_create: bool, dry_run: bool) -> Value {
+        let kind = if is_create { "CreateOptions" } else { "UpdateOptions" };
+        let mut options = json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1" });
+        let fields = object::fields(&mut options);
+        for field in ["fieldManager", "fieldValidation"] {
+            fields.extend(self.request.query.get(field).map(|said| (field.to_owned(), said.into())));
+        }
+        if dry_run {
+            fields.insert("dryRun".into(), json!(["All"]));
+        }
+        options
+    }
+
     /// What is to be stored, up to the point where admission has its say.
     pub(crate) fn draft(&self, state: &mut State) -> Result<Draft, Refusal> {
         match (&self.request.method, self.request.place.name.as_deref()) {
@@ -86,8 +82,9 @@ impl Wish<'_> {
     }
 
     fn create(&self, state: &mut State) -> Result<Draft, Refusal> {
-        let dry_run = self.request.query.dry_run("CreateOptions")?;
-        let (object, warnings) = decode::object(self.request, self.kind, self.version, self.body)?;
+        let dry_run = self.request.write_options("CreateOptions", false)?;
+        let (object, warnings) =
+            decode::object(self.request, self.kind, self.version, self.body, &state.table)?;
         if !object::text(&object, "/metadata/resourceVersion").is_empty() {
             return Err(Refusal::internal("resourceVersion should not be set on objects to be created"));
         }
@@ -145,11 +142,11 @@ impl Wish<'_> {
         if self.kind.namespaced {
             meta::check_namespace(state, self.kind, self.namespace(), object::name(&object))?;
         }
+        object = own(object, state)?;
         self.kind.strategy.prepare_create(&mut object);
         if self.version.status {
             object::fields(&mut object).remove("status");
         }
-        object = own(object, state)?;
         self.complete(&mut object);
         let uid = state.uid();
         let metadata = object::metadata(&mut object);
@@ -159,8 +156,21 @@ impl Wish<'_> {
             metadata.insert("generation".into(), 1.into());
         }
         self.kind.strategy.admit(&mut object, state)?;
+        let warnings = [warnings, self.kind.strategy.warnings(&object)].concat();
         let is_status = false;
-        Ok(Draft { kind: Arc::clone(self.kind), key, before: None, object, is_status, dry_run, warnings })
+        Ok(Draft {
+            kind: Arc::clone(self.kind),
+            key,
+            before: None,
+            object,
+            is_status,
+            subresource: String::new(),
+            scale: None,
+            version: self.version.name.clone(),
+            options: self.options(true, dry_run),
+            dry_run,
+            warnings,
+        })
     }
 
     /// Defaults, and the stored version.
@@ -171,14 +181,23 @@ impl Wish<'_> {
         }
         let stored = self.kind.api_version(&self.kind.stored);
         object::fields(object).insert("apiVersion".into(), stored.into());
+        let is_another = self.kind.custom && self.kind.stored != self.version.name;
+        if let Some(stored) = self.kind.version(&self.kind.stored).filter(|_| is_another) {
+            stored.schema.prune(object);
+        }
     }
 
-    fn settle_namespace(&self, object: &mut Value) -> Result<(), Refusal> {
+    fn check_namespace(&self, object: &Value) -> Result<(), Refusal> {
         let said = object::namespace(object);
         if !said.is_empty() && said != self.namespace() {
             let why = "the namespace of the provided object does not match the namespace sent on the request";
             return Err(Refusal::bad_request(why));
         }
+        Ok(())
+    }
+
+    fn settle_namespace(&self, object: &mut Value) -> Result<(), Refusal> {
+        self.check_namespace(object)?;
         let namespace = self.namespace().to_owned();
         let metadata = object::metadata(object);
         if namespace.is_empty() {
@@ -189,7 +208,7 @@ impl Wish<'_> {
         Ok(())
     }
 
-    fn check_name(object: &Value, name: &str) -> Result<(), Refusal> {
+    pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Refusal> {
         let said = object::name(object);
         if said.is_empty() {
             let why = format!(
@@ -205,17 +224,15 @@ impl Wish<'_> {
     }
 
     fn update(&self, state: &mut State, name: &str) -> Result<Draft, Refusal> {
-        let dry_run = self.request.query.dry_run("UpdateOptions")?;
-        let (mut object, warnings) = decode::object(self.request, self.kind, self.version, self.body)?;
+        let dry_run = self.request.write_options("UpdateOptions", false)?;
+        let (mut object, warnings) =
+            decode::object(self.request, self.kind, self.version, self.body, &state.table)?;
         Self::check_name(&object, name)?;
         self.settle_namespace(&mut object)?;
         let key = self.kind.key(self.namespace(), name);
         let said_version = object::text(&object, "/metadata/resourceVersion").to_owned();
         let Some(live) = state.store.get(&key).cloned() else {
             if self.kind.habits.create_on_update && !self.is_status() {
-                if !said_version.is_empty() && said_version != "0" {
-                    return Err(Refusal::not_found(self.kind.resource(), name));
-                }
                 object::metadata(&mut object).remove("resourceVersion");
                 let manager = self.manager(Operation::Update);
                 return self.newcomer(state, object, dry_run, warnings, |object, state| {
@@ -250,8 +267,7 @@ impl Wish<'_> {
             }
             let why = "must be specified for an update";
             let cause = Cause::invalid("metadata.resourceVersion", &Value::from(0), why);
-            let message = cause.message.replacen(": 0:", ": 0x0:", 1);
-            return Err(Refusal::invalid(self.kind.about(), name, &[Cause { message, ..cause }]));
+            return Err(Refusal::invalid(self.kind.resource(), name, &[cause]));
         }
         parse_version(said).map_err(Refusal::internal)?;
         if said == object::text(live, "/metadata/resourceVersion") {
@@ -263,59 +279,61 @@ impl Wish<'_> {
 
     fn patch(&self, state: &mut State, name: &str) -> Result<Draft, Refusal> {
         let kind_of_patch = PatchKind::of(&self.request.content_type, self.kind.custom)?;
-        let dry_run = self.request.query.dry_run("PatchOptions")?;
-        if kind_of_patch == PatchKind::Apply {
+        let is_apply = kind_of_patch == PatchKind::Apply;
+        let dry_run = self.request.write_options("PatchOptions", is_apply)?;
+        if is_apply {
             return self.apply(state, name, dry_run);
-        }
-        if self.request.query.get("force").is_some() {
-            let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
-            return Err(Refusal::options("PatchOptions", cause));
         }
         let key = self.kind.key(self.namespace(), name);
         let Some(live) = state.store.get(&key).cloned() else {
             return Err(Refusal::not_found(self.kind.resource(), name));
         };
-        let patch = decode::patch(self.body)?;
+        let patch = decode::patch(kind_of_patch, self.body)?;
         let shown = show::convert(self.kind, Some(self.version), &live);
         let patched = match kind_of_patch {
             PatchKind::Json => patch::json(&shown, &patch),
-            PatchKind::Merge => decode::patch_object(&patch).map(|()| patch::merge(&shown, &patch)),
-            _ => patch::strategic(&shown, &patch, &self.version.schema),
+            PatchKind::Strategic => patch::strategic(&shown, &patch, &self.version.schema),
+            _ => Ok(patch::merge(&shown, &patch)),
         };
-        let mut object = patched.map_err(|error| match error {
-            PatchError::Malformed(why) => Refusal::bad_request(why),
-            PatchError::Inapplicable(_) => Refusal::inapplicable(),
-            PatchError::Unsupported(why) => Refusal::internal(why),
-            PatchError::TooLarge(_) => Refusal::too_large_patch(error.to_string()),
-        })?;
-        let warnings = decode::conform(self.request, self.kind, self.version, &mut object)?;
+        let mut object = patched.map_err(decode::patch_refusal)?;
+        // A patch that leads to no object of the kind is shown as Go shows what it has read.
+        let outcome = match kind_of_patch {
+            PatchKind::Strategic => go::plain(&patch),
+            _ => object.to_string(),
+        };
+        let unfit = |why: String| Refusal::unfit_patch(&outcome, &why);
+        if let Some(why) = decode::patched_kind(self.kind, self.version, &object, &state.table) {
+            return Err(unfit(why));
+        }
+        let warnings =
+            decode::conform(self.request, self.kind, self.version, &mut object, &[]).map_err(unfit)?;
         Self::check_name(&object, name)?;
         self.settle_namespace(&mut object)?;
         let said_version = object::text(&object, "/metadata/resourceVersion");
         if !said_version.is_empty() {
             self.check_version(said_version, &live, name)?;
         }
-        if object::uid(&object) != object::uid(&live) && !object::uid(&object).is_empty() {
-            let cause = Cause::invalid("metadata.uid", &object::uid(&object).into(), "field is immutable");
-            return Err(Refusal::invalid(self.kind.about(), name, &[cause.clone(), cause]));
-        }
+        self.check_uid(object::uid(&object), &live, name)?;
         let manager = self.manager(Operation::Update);
         self.revise(state, &key, Arc::clone(&live), object, dry_run, warnings, |object, before, state| {
             Ok(self.track(Some(before), object, &manager, state))
         })
     }
 
+    fn check_uid(&self, said: &str, live: &Value, name: &str) -> Result<(), Refusal> {
+        if said.is_empty() || said == object::uid(live) {
+            return Ok(());
+        }
+        let cause = Cause::invalid("metadata.uid", &said.into(), "field is immutable");
+        Err(Refusal::invalid(self.kind.about(), name, &[cause.clone(), cause]))
+    }
+
     fn apply(&self, state: &mut State, name: &str, dry_run: bool) -> Result<Draft, Refusal> {
-        if self.request.query.get("fieldManager").is_none() {
-            let cause = Cause::required("fieldManager", "is required for apply patch");
-            return Err(Refusal::options("PatchOptions", cause));
+        let applied = decode::applied(&self.kind.kind, &self.api_version(), self.body)?;
+        if !object::name(&applied).is_empty() {
+            Self::check_name(&applied, name)?;
         }
-        let mut applied = decode::applied(self.kind, self.version, self.body)?;
-        if object::name(&applied).is_empty() {
-            object::metadata(&mut applied).insert("name".into(), name.into());
-        }
-        Self::check_name(&applied, name)?;
-        self.settle_namespace(&mut applied)?;
+        self.check_namespace(&applied)?;
         let key = self.kind.key(self.namespace(), name);
         let live = state.store.get(&key).cloned();
         let manager = self.manager(Operation::Apply);
@@ -328,28 +346,23 @@ impl Wish<'_> {
                 .map_err(decode::apply_refusal)?;
             schema.prune(&mut merged);
             schema.normalize(&mut merged);
-            Ok(merged)
+            Ok::<Value, Refusal>(merged)
         };
         let Some(live) = live else {
             if self.is_status() {
                 return Err(Refusal::not_found(self.kind.resource(), name));
             }
+            let made = own(None, &applied, state)?;
+            Self::check_name(&made, name)?;
             if !said_uid.is_empty() {
                 let why = format!(
                     "uid mismatch: the provided object specified uid {said_uid}, and no existing object was found"
                 );
                 return Err(Refusal::conflict(self.kind.resource(), name, &why));
             }
-            if !said_version.is_empty() && said_version != "0" {
-                return Err(Refusal::not_found(self.kind.resource(), name));
-            }
-            return self
-                .newcomer(state, applied, dry_run, Vec::new(), |applied, state| own(None, &applied, state));
+            return self.newcomer(state, made, dry_run, Vec::new(), |object, _| Ok(object));
         };
-        if !said_uid.is_empty() && said_uid != object::uid(&live) {
-            let cause = Cause::invalid("metadata.uid", &said_uid.into(), "field is immutable");
-            return Err(Refusal::invalid(self.kind.about(), name, &[cause.clone(), cause]));
-        }
+        self.check_uid(&said_uid, &live, name)?;
         if !said_version.is_empty() {
             self.check_version(&said_version, &live, name)?;
         }
@@ -371,25 +384,39 @@ impl Wish<'_> {
         own: impl FnOnce(Value, &Value, &State) -> Result<Value, Refusal>,
     ) -> Result<Draft, Refusal> {
         let shown = show::convert(self.kind, Some(self.version), &live);
+        let deleted = object.pointer("/metadata/deletionTimestamp").filter(|stamp| !stamp.is_null());
+        if let Some(stamp) = deleted.filter(|_| !object::is_deleting(&live)) {
+            let cause = Cause::invalid("metadata.deletionTimestamp", stamp, "field is immutable");
+            return Err(Refusal::invalid(self.kind.about(), &key.name, &[cause.clone(), cause]));
+        }
         self.take_back(&mut object, &shown);
         object = own(object, &shown, state)?;
         self.complete(&mut object);
-        self.kind.strategy.prepare_update(&mut object, &live);
+        if self.request.place.subresource.as_deref() != Some("finalize") {
+            self.kind.strategy.prepare_update(&mut object, &live);
+        }
         if self.is_status() {
             self.kind.strategy.prepare_status(&mut object, &live);
         }
         if self.kind.habits.generation {
             let generation = object::number(&live, "/metadata/generation").unwrap_or_default();
-            let changed = !self.is_status() && spec_changed(self.kind, self.version, &live, &object);
+            let changed = !self.is_status()
+                && self.kind.strategy.counts_changes()
+                && spec_changed(self.kind, self.version, &live, &object);
             let generation = generation + i64::from(changed);
             object::metadata(&mut object).insert("generation".into(), generation.into());
         }
+        let is_scale = self.request.place.subresource.as_deref() == Some("scale");
         Ok(Draft {
             kind: Arc::clone(self.kind),
             key: key.clone(),
             before: Some(live),
             object,
             is_status: self.is_status(),
+            subresource: self.request.place.subresource.clone().unwrap_or_default(),
+            scale: self.version.scale.clone().filter(|_| is_scale),
+            version: self.version.name.clone(),
+            options: self.options(false, dry_run),
             dry_run,
             warnings,
         })
@@ -436,127 +463,4 @@ fn spec_changed(kind: &Kind, version: &Version, before: &Value, after: &Value) -
     let mut names: Vec<String> = names(before).into_iter().chain(names(after)).collect();
     names.retain(|name| counts(name) && name != "apiVersion");
     names.iter().any(|name| before.get(name) != after.get(name))
-}
-
-impl Draft {
-    /// Whether an object is being made.
-    pub(crate) fn is_create(&self) -> bool {
-        self.before.is_none()
-    }
-
-    /// Refuses what Kubernetes would refuse.
-    pub(crate) fn judge(&self) -> Result<(), Refusal> {
-        let (kind, object) = (&self.kind, &self.object);
-        let mut causes = meta::validate(kind, object, self.before.as_deref());
-        if kind.custom {
-            let version = kind.version(&kind.stored).or(kind.versions.first());
-            let before = self.before.as_deref();
-            causes.extend(version.map(|version| version.schema.judge(object, before)).unwrap_or_default());
-        }
-        causes.extend(match &self.before {
-            None => kind.strategy.validate(object),
-            Some(before) if self.is_status => kind.strategy.validate_status(object, before),
-            Some(before) => kind.strategy.validate_update(object, before),
-        });
-        if causes.is_empty() {
-            Ok(())
-        } else {
-            Err(Refusal::invalid(kind.about(), object::name(object), &causes))
-        }
-    }
-
-    /// Whether nobody has written the object since the draft was made.
-    pub(crate) fn is_current(&self, state: &State) -> bool {
-        match (state.store.get(&self.key), &self.before) {
-            (Some(live), Some(before)) => Arc::ptr_eq(live, before),
-            (None, Some(_)) => false,
-            (_, None) => true,
-        }
-    }
-
-    /// Stores the object. The draft must be current.
-    pub(crate) fn commit(self, state: &mut State) -> Result<Written, Refusal> {
-        let Draft { kind, key, before, object, dry_run, .. } = self;
-        let object = match &before {
-            Some(before) => apply::without_needless_times(before, object),
-            None => object,
-        };
-        let created = before.is_none();
-        if created && state.store.get(&key).is_some() {
-            return Err(Refusal::already_exists(kind.resource(), &key.name));
-        }
-        if dry_run {
-            return Ok(Written { object: Arc::new(object), created });
-        }
-        if let Some(before) = &before {
-            if **before == object {
-                return Ok(Written { object: Arc::clone(before), created });
-            }
-            if object::is_deleting(&object) && is_free(&kind, &object) {
-                let object = state.store.remove(key, object);
-                kind.strategy.written(state, Some(before), None);
-                return Ok(Written { object, created });
-            }
-        }
-        let object = state.store.put(key, object);
-        kind.strategy.written(state, before.as_deref(), Some(&object));
-        Ok(Written { object, created })
-    }
-}
-
-/// Whether nothing keeps a deleted object there any longer.
-pub(crate) fn is_free(kind: &Kind, object: &Value) -> bool {
-    let grace = object::number(object, "/metadata/deletionGracePeriodSeconds").unwrap_or_default();
-    object::list(object, "/metadata/finalizers").is_empty() && grace == 0 && !kind.strategy.is_held(object)
-}
-
-/// Writes an object on the cluster's own account: no admission, no owner of fields, only what must always hold. Returns
-/// what is stored, or nothing where the object is gone or was not changed.
-pub(crate) fn amend(
-    state: &mut State,
-    kind: &Arc<Kind>,
-    key: &Key,
-    change: impl FnOnce(&mut Value),
-) -> Option<Arc<Value>> {
-    let before = Arc::clone(state.store.get(key)?);
-    let mut object = (*before).clone();
-    change(&mut object);
-    if *before == object {
-        return None;
-    }
-    let is_gone = object::is_deleting(&object) && is_free(kind, &object);
-    let draft = Draft {
-        kind: Arc::clone(kind),
-        key: key.clone(),
-        before: Some(before),
-        object,
-        is_status: false,
-        dry_run: false,
-        warnings: Vec::new(),
-    };
-    let written = draft.commit(state).ok()?;
-    (!is_gone).then_some(written.object)
-}
-
-/// Creates an object on the cluster's own account, unless there is one of that name.
-pub(crate) fn introduce(state: &mut State, kind: &Arc<Kind>, mut object: Value) -> Option<Arc<Value>> {
-    let key = kind.key(object::namespace(&object), object::name(&object));
-    if state.store.get(&key).is_some() {
-        return None;
-    }
-    let fields = object::fields(&mut object);
-    fields.insert("apiVersion".into(), kind.api_version(&kind.stored).into());
-    fields.insert("kind".into(), kind.kind.clone().into());
-    if let Some(version) = kind.version(&kind.stored) {
-        version.schema.default(&mut object);
-    }
-    kind.strategy.default(&mut object);
-    let mut metadata = json!({ "uid": state.uid(), "creationTimestamp": state.now() });
-    if kind.habits.generation {
-        object::fields(&mut metadata).insert("generation".into(), 1.into());
-    }
-    object::metadata(&mut object).append(object::fields(&mut metadata));
-    let object = state.store.put(key, object);
-    kind.strategy.written(state, None, Some(&object));
-    Some(object)
 }

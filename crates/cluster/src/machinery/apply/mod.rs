@@ -104,6 +104,15 @@ struct Conflict {
 }
 
 impl Conflicts {
+    /// The same as seen through a subresource, in which the others' fields are those of this version.
+    pub(crate) fn through(self, api_version: &str) -> Self {
+        let told = |Conflict { manager, field }| {
+            let name = manager.split(" using ").next().unwrap_or_default();
+            Conflict { manager: format!("{name} using {api_version}"), field }
+        };
+        Conflicts(self.0.into_iter().map(told).collect())
+    }
+
     /// One for each field.
     pub fn causes(&self) -> Vec<Cause> {
         let cause = |conflict: &Conflict| Cause {
@@ -245,9 +254,12 @@ pub fn track(
 pub fn without_needless_times(before: &Value, after: Value) -> Value {
     let timeless = |object: &Value| {
         let mut object = object.clone();
-        let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
-        for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
-            entry.remove("time");
+        if let Some(entries) = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut) {
+            for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+                entry.remove("time");
+            }
+            // Their order is one of times, too.
+            entries.sort_by_key(ToString::to_string);
         }
         object
     };

@@ -19,8 +19,10 @@ const MAX_DEPTH: usize = 127;
 /// The document after a JSON patch.
 pub fn json(document: &Value, patch: &Value) -> Result<Value, PatchError> {
     let Value::Array(operations) = patch else {
-        let message =
-            format!("json: cannot unmarshal {} into Go value of type jsonpatch.Patch", type_name(patch));
+        let message = format!(
+            "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+            type_name(patch)
+        );
         return Err(PatchError::Malformed(message));
     };
     if operations.len() > MAX_OPERATIONS {
@@ -37,7 +39,7 @@ pub fn json(document: &Value, patch: &Value) -> Result<Value, PatchError> {
 fn step(document: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), PatchError> {
     let Value::Object(_) = operation else {
         let message = format!(
-            "json: cannot unmarshal {} into Go value of type jsonpatch.Operation",
+            "error decoding patch: json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
             type_name(operation)
         );
         return Err(PatchError::Malformed(message));

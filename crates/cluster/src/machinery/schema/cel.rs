@@ -21,6 +21,7 @@ use super::{Cause, List, Path, View};
 #[path = "cel_tests.rs"]
 mod tests;
 
+const UNJUDGED: &str = "its rules could not be judged";
 pub(super) const RULES: &str = "x-kubernetes-validations";
 /// Longest expression, in bytes.
 const MAX_EXPRESSION_BYTES: usize = 4096;
@@ -34,45 +35,55 @@ const STACK_BYTES: usize = 64 * 1024 * 1024;
 const MAX_SCHEMA_DEPTH: usize = 60;
 /// What a rule may call its refusal.
 const REASONS: [&str; 4] =
-    ["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"];
+    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 /// What is wrong with the rules of a schema, which is found at `at`.
 pub(crate) fn complaints(schema: &Value, at: &str) -> Vec<Cause> {
-    with_large_stack(|| {
+    let found = with_large_stack(|| {
         let mut reading = Reading { known: Context::default().with_all(), causes: Vec::new() };
         reading.check(schema, at, None);
         reading.causes
-    })
+    });
+    found.unwrap_or_else(|| vec![Cause::forbidden(at, UNJUDGED)])
 }
 
-/// Runs on a thread of its own: callers have stacks that a legal expression can exhaust.
-fn with_large_stack<T: Send>(work: impl Fn() -> T + Sync) -> T {
-    let done = thread::scope(|scope| {
-        let worker = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, &work);
-        worker.ok().and_then(|worker| worker.join().ok())
+/// Why an expression over these variables cannot be judged.
+pub(crate) fn misread(expression: &str, variables: &[&'static str]) -> Option<String> {
+    let judged = with_large_stack(|| {
+        let reading = Reading { known: Context::default().with_all(), causes: Vec::new() };
+        reading.misread(expression, &Value::Null, variables)
     });
-    // Without a thread it has to go as it is.
-    done.unwrap_or_else(work)
+    judged.unwrap_or_else(|| Some("the expression could not be read".to_owned()))
+}
+
+/// Runs on a thread of its own, since callers have stacks that a legal expression can exhaust. Nothing comes of work that
+/// panics, as that of others on odd values may.
+pub(crate) fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    thread::scope(|scope| {
+        let worker = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+        worker.ok().and_then(|worker| worker.join().ok())
+    })
 }
 
 /// Rules of one node, ready to be judged.
 #[derive(Clone, Debug)]
-pub(crate) struct Judge(Arc<CompiledSchema>);
+pub(crate) struct Judge(Option<Arc<CompiledSchema>>);
 
 impl Judge {
     /// Reads the rules of a schema's root; nothing where there are none.
     pub(super) fn read(schema: &Value) -> Option<Self> {
         let rules = schema.get(RULES)?.as_array().filter(|rules| !rules.is_empty())?;
-        Some(Judge(Arc::new(with_large_stack(|| compile_schema(&Self::prepared(schema, rules))))))
+        let compiled = with_large_stack(|| compile_schema(&Self::prepared(schema, rules)));
+        Some(Judge(compiled.map(Arc::new)))
     }
 
     /// The schema with the rules of its root only.
     fn prepared(schema: &Value, rules: &[Value]) -> Value {
         let reading = Reading { known: Context::default().with_all(), causes: Vec::new() };
         // Definitions with a rule that cannot be judged are refused; should one come here, it holds for nothing.
-        let judged = |rule: &Value| match reading.complaint(rule) {
+        let judged = |rule: &Value| match reading.complaint(rule, schema) {
             None => rule.clone(),
-            Some((_, why)) => Value::Object(Map::from_iter([
+            Some(Complaint { why, .. }) => Value::Object(Map::from_iter([
                 ("rule".to_owned(), "false".into()),
                 ("message".to_owned(), why.into()),
             ])),
@@ -87,17 +98,22 @@ impl Judge {
 
     /// Whether a rule is about a change.
     fn is_transition(&self, rule: &str) -> bool {
-        self.0.validations.iter().flatten().any(|found| found.rule.rule == rule && found.is_transition_rule)
+        self.0
+            .iter()
+            .flat_map(|rules| &rules.validations)
+            .flatten()
+            .any(|found| found.rule.rule == rule && found.is_transition_rule)
     }
 }
 
 /// What the rules have against an object; `before` is what it replaces.
 pub(super) fn judge(object: &Value, before: Option<&Value>, view: View<'_>) -> Vec<Cause> {
-    with_large_stack(|| {
+    let found = with_large_stack(|| {
         let mut found = Vec::new();
         visit(object, before, false, view, &Path::default(), &mut found);
         found
-    })
+    });
+    found.unwrap_or_else(|| vec![Cause::forbidden(super::validate::NOWHERE, UNJUDGED)])
 }
 
 /// What did not change need not follow rules that have come since; `frozen` says so of everything around the value.
@@ -113,11 +129,15 @@ fn visit(
         return;
     }
     let frozen = frozen || before == Some(value);
-    if let Some(judge) = &view.node().rules.judge
-        && let Err(errors) = cel::validate_compiled(&judge.0, value, before)
-    {
+    if let Some(judge) = &view.node().rules.judge {
+        let Some(rules) = &judge.0 else {
+            found.push(Cause::forbidden(at.to_string(), UNJUDGED));
+            return;
+        };
         let counts = |error: &&ValidationError| !frozen || judge.is_transition(&error.rule);
-        found.extend(errors.iter().filter(counts).map(|error| cause(error, at)));
+        if let Err(errors) = cel::validate_compiled(rules, value, before) {
+            found.extend(errors.iter().filter(counts).map(|error| cause(error, value, at)));
+        }
     }
     match value {
         Value::Object(fields) => {
@@ -147,7 +167,7 @@ fn counterpart<'a>(item: &Value, before: &'a Value, list: &List) -> Option<&'a V
     before.as_array()?.iter().find(|old| keys.iter().all(|key| old.get(key) == item.get(key)))
 }
 
-fn cause(error: &ValidationError, at: &Path) -> Cause {
+fn cause(error: &ValidationError, value: &Value, at: &Path) -> Cause {
     let at = at.to_string();
     let below = error.field_path.as_str();
     let field = match (at.is_empty(), below.is_empty(), below.starts_with(['.', '['])) {
@@ -156,8 +176,8 @@ fn cause(error: &ValidationError, at: &Path) -> Cause {
         (false, _, true) => format!("{at}{below}"),
         (false, _, false) => format!("{at}.{below}"),
     };
+    let field = if field.is_empty() { super::validate::NOWHERE.to_owned() } else { field };
     let message = error.message.replace('\n', " ");
-    // The value is not shown: it may be large.
     let cause =
         |reason, words: &str| Cause { field: field.clone(), reason, message: format!("{words}{message}") };
     match error.reason.as_deref() {
@@ -166,7 +186,11 @@ fn cause(error: &ValidationError, at: &Path) -> Cause {
         Some("FieldValueDuplicate") => {
             Cause { field, reason: "FieldValueDuplicate", message: "Duplicate value".to_owned() }
         }
-        _ => cause("FieldValueInvalid", "Invalid value: "),
+        // What has fields or items is not shown, for it may be large; nor is what a path leads away from.
+        _ if value.is_object() || value.is_array() || !below.is_empty() => {
+            cause("FieldValueInvalid", "Invalid value: ")
+        }
+        _ => cause("FieldValueInvalid", &format!("Invalid value: {value}: ")),
     }
 }
 
@@ -215,6 +239,91 @@ fn depth(schema: &Value) -> usize {
     1 + inner(schema).into_iter().map(|(_, inner)| depth(inner)).max().unwrap_or_default()
 }
 
+/// What is wrong with a field of a rule.
+struct Complaint {
+    field: &'static str,
+    why: String,
+    kind: Wrong,
+}
+
+enum Wrong {
+    Missing,
+    Unsupported,
+    Invalid,
+}
+
+/// Whether a path such as `.spec.size` or `['a']` names something in a schema.
+fn leads_somewhere(path: &str, schema: &Value) -> bool {
+    let names = path.split(['.', '[', ']', '\'']).filter(|name| !name.is_empty());
+    let mut schema = Some(schema);
+    for name in names {
+        let within = schema.and_then(|schema| schema.get("properties")).and_then(|all| all.get(name));
+        let mapped =
+            || schema.and_then(|schema| schema.get("additionalProperties")).filter(|inner| inner.is_object());
+        schema = within.or_else(mapped);
+    }
+    schema.is_some() && path.starts_with(['.', '['])
+}
+
+/// What is known of the type of an expression.
+enum Shape<'a> {
+    Known(&'a Value),
+    Unknown,
+}
+
+/// A field that an expression selects and that the schema of its variables does not have.
+fn undefined(expression: &IdedExpr, schema: &Value) -> Option<String> {
+    let within = |parts: &[&IdedExpr]| parts.iter().find_map(|part| undefined(part, schema));
+    match &expression.expr {
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) | Expr::Struct(_) => None,
+        Expr::Select(_) => shape(expression, schema).err(),
+        Expr::Call(call) => {
+            call.target.as_deref().into_iter().chain(&call.args).find_map(|part| undefined(part, schema))
+        }
+        Expr::List(list) => list.elements.iter().find_map(|element| undefined(element, schema)),
+        Expr::Map(map) => map.entries.iter().find_map(|entry| match &entry.expr {
+            EntryExpr::MapEntry(entry) => within(&[&entry.key, &entry.value]),
+            EntryExpr::StructField(field) => undefined(&field.value, schema),
+        }),
+        Expr::Comprehension(all) => {
+            within(&[&all.iter_range, &all.accu_init, &all.loop_cond, &all.loop_step, &all.result])
+        }
+    }
+}
+
+fn shape<'a>(expression: &IdedExpr, schema: &'a Value) -> Result<Shape<'a>, String> {
+    match &expression.expr {
+        Expr::Ident(name) if name == "self" || name == "oldSelf" => Ok(Shape::Known(schema)),
+        Expr::Select(select) => match shape(&select.operand, schema)? {
+            Shape::Unknown => Ok(Shape::Unknown),
+            Shape::Known(outer) => selected(outer, &select.field),
+        },
+        _ => undefined(expression, schema).map_or(Ok(Shape::Unknown), Err),
+    }
+}
+
+fn selected<'a>(outer: &'a Value, field: &str) -> Result<Shape<'a>, String> {
+    let flag = |name: &str| outer.get(name) == Some(&Value::Bool(true));
+    let given = matches!(field, "metadata" | "apiVersion" | "kind") || field.contains("__");
+    let is_scalar = matches!(text_of(outer, "type"), "string" | "integer" | "number" | "boolean" | "array");
+    let found = outer.get("properties").and_then(|all| all.get(field));
+    if let Some(found) = found {
+        return Ok(Shape::Known(found));
+    }
+    if given || flag("x-kubernetes-preserve-unknown-fields") || flag("x-kubernetes-int-or-string") {
+        return Ok(Shape::Unknown);
+    }
+    match outer.get("additionalProperties") {
+        Some(inner) if inner.is_object() && !is_scalar => Ok(Shape::Known(inner)),
+        Some(_) if !is_scalar => Ok(Shape::Unknown),
+        _ => Err(field.to_owned()),
+    }
+}
+
+fn text_of<'a>(schema: &'a Value, field: &str) -> &'a str {
+    schema.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
 /// A look at rules, with the functions that are known.
 struct Reading {
     known: Context<'static>,
@@ -227,9 +336,13 @@ impl Reading {
         let rules = schema.get(RULES).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         for (index, rule) in rules.iter().enumerate() {
             let place = format!("{at}.{RULES}[{index}]");
-            if let Some((field, why)) = self.complaint(rule) {
-                let shown = rule.get(field).unwrap_or(&Value::Null);
-                self.causes.push(Cause::invalid(format!("{place}.{field}"), shown, &why));
+            if let Some(Complaint { field, why, kind }) = self.complaint(rule, schema) {
+                let (shown, field) = (rule.get(field).unwrap_or(&Value::Null), format!("{place}.{field}"));
+                self.causes.push(match kind {
+                    Wrong::Missing => Cause::required(field, &why),
+                    Wrong::Unsupported => Cause::unsupported(field, shown, &REASONS),
+                    Wrong::Invalid => Cause::invalid(field, shown, &why),
+                });
             } else if let Some(list) = pastless.filter(|_| uses_old(rule)) {
                 let why = format!(
                     "oldSelf cannot be used on the uncorrelatable portion of the schema within {list}"
@@ -250,31 +363,39 @@ impl Reading {
         }
     }
 
-    /// Why a rule cannot be judged, and which of its fields says so.
-    fn complaint(&self, rule: &Value) -> Option<(&'static str, String)> {
+    /// Why a rule of a schema cannot be judged.
+    fn complaint(&self, rule: &Value, schema: &Value) -> Option<Complaint> {
         let text = |field| rule.get(field).and_then(Value::as_str);
+        let complain = |field, why: &str, kind| Some(Complaint { field, why: why.to_owned(), kind });
         let Some(expression) = text("rule").filter(|rule| !rule.trim().is_empty()) else {
-            return Some(("rule", "rule is not specified".to_owned()));
+            return complain("rule", "rule is not specified", Wrong::Missing);
         };
         if rule.get("optionalOldSelf").and_then(Value::as_bool) == Some(true) {
-            return Some((
-                "optionalOldSelf",
-                "this server does not judge rules with an optional oldSelf".to_owned(),
-            ));
+            let why = "this server does not judge rules with an optional oldSelf";
+            return complain("optionalOldSelf", why, Wrong::Invalid);
         }
         if text("reason").is_some_and(|reason| !REASONS.contains(&reason)) {
-            return Some(("reason", format!("supported values: {}", REASONS.join(", "))));
+            return complain("reason", "", Wrong::Unsupported);
+        }
+        if text("message").is_some_and(|message| message.contains('\n')) {
+            return complain("message", "must not contain line breaks", Wrong::Invalid);
+        }
+        if text("fieldPath").is_some_and(|path| !leads_somewhere(path, schema)) {
+            return complain("fieldPath", "must be a valid path", Wrong::Invalid);
         }
         if let Err(error) = serde_json::from_value::<cel::Rule>(rule.clone()) {
-            return Some(("rule", error.to_string()));
+            return complain("rule", &error.to_string(), Wrong::Invalid);
         }
-        let because = |field, expression| Some((field, self.misread(expression)?));
+        let because = |field, expression| {
+            let why = self.misread(expression, schema, &["self", "oldSelf"])?;
+            Some(Complaint { field, why, kind: Wrong::Invalid })
+        };
         because("rule", expression)
             .or_else(|| text("messageExpression").and_then(|message| because("messageExpression", message)))
     }
 
     /// Why an expression cannot be judged.
-    fn misread(&self, expression: &str) -> Option<String> {
+    fn misread(&self, expression: &str, schema: &Value, variables: &[&'static str]) -> Option<String> {
         let signs = expression.bytes().filter(u8::is_ascii_punctuation).count();
         let is_small = expression.len() <= MAX_EXPRESSION_BYTES
             && signs <= MAX_EXPRESSION_SIGNS
@@ -288,8 +409,12 @@ impl Reading {
         match Program::compile(expression) {
             Err(error) => Some(format!("compilation failed: {error}")),
             Ok(program) => self
-                .stranger(program.expression(), &mut vec!["self", "oldSelf"])
-                .map(|name| format!("compilation failed: {name} is not known to this server")),
+                .stranger(program.expression(), &mut variables.to_vec())
+                .map(|name| format!("compilation failed: {name} is not known to this server"))
+                .or_else(|| {
+                    let field = undefined(program.expression(), schema)?;
+                    Some(format!("compilation failed: undefined field '{field}'"))
+                }),
         }
     }
 

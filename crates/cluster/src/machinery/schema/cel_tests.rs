@@ -102,7 +102,7 @@ fn what_cannot_be_judged_is_refused() {
     cases.extend([
         (json!({ "rule": "self == oldSelf", "optionalOldSelf": true }), "optional oldSelf"),
         (json!({ "rule": "true", "messageExpression": "'a' +" }), "messageExpression"),
-        (json!({ "rule": "true", "reason": "Because" }), "supported values: FieldValueInvalid"),
+        (json!({ "rule": "true", "reason": "Because" }), "supported values: \"FieldValueDuplicate\""),
         (json!({ "message": "x" }), "rule is not specified"),
     ]);
     for (rule, words) in cases {
@@ -123,8 +123,13 @@ fn what_can_be_judged_is_accepted() {
         "self.a.map(x, self.a.map(y, x + y)).size() == {'a': 1}['a']",
         "url(self.b).getHost() == 'x' && isIP('1.2.3.4') && int('1') == 1 && string(1) == '1'",
     ] {
-        let schema = json!({ "type": "object", "x-kubernetes-validations": [{ "rule": rule }] });
+        let schema = json!({
+            "type": "object", "x-kubernetes-validations": [{ "rule": rule }],
+            "properties": { "a": { "type": "array", "items": { "type": "integer" } }, "b": { "type": "string" } },
+        });
         assert_eq!(complaints(&schema, "schema"), [], "{rule}");
+        let schema = json!({ "type": "object", "x-kubernetes-validations": [{ "rule": rule }] });
+        assert!(complaints(&schema, "schema")[0].message.contains("undefined field"), "{rule}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Origin, Unknown, View};
+use super::{Kind, Origin, Unknown, View};
 
 /// Fills in what has a default and is missing; null counts as missing where it is no value.
 pub(super) fn default(value: &mut Value, view: View<'_>, origin: Origin) {
@@ -14,6 +14,11 @@ pub(super) fn default(value: &mut Value, view: View<'_>, origin: Origin) {
                     fields.get(name).is_none_or(|value| value.is_null() && !property.node().nullable);
                 if let Some(standard) = property.edge().default.as_ref().filter(|_| missing) {
                     fields.insert(name.to_owned(), standard.clone());
+                }
+            }
+            if origin == Origin::BuiltIn {
+                for name in view.node().go.iter().flat_map(|go| &go.nulls) {
+                    fields.entry(name.clone()).or_insert(Value::Null);
                 }
             }
             for (name, field) in fields {
@@ -39,10 +44,26 @@ pub(super) fn default(value: &mut Value, view: View<'_>, origin: Origin) {
 
 /// A Go field that is set to null is not set; a custom resource keeps a null that its schema does not mention.
 fn drop_nulls(fields: &mut Map<String, Value>, view: View<'_>, origin: Origin) {
+    if origin == Origin::BuiltIn {
+        // In a Go map null is the zero value.
+        let unnamed =
+            fields.iter_mut().filter(|(name, value)| value.is_null() && view.property(name).is_none());
+        for (_, value) in unnamed {
+            match view.other().map(|other| other.node().kind) {
+                Some(Kind::String) => *value = Value::String(String::new()),
+                Some(Kind::Object) => *value = Value::Object(Map::new()),
+                _ => {}
+            }
+        }
+    }
     fields.retain(|name, value| {
         !value.is_null()
             || match view.member(name) {
-                Some(member) => member.node().nullable || member.edge().default.is_some(),
+                Some(member) => {
+                    member.node().nullable
+                        || member.edge().default.is_some()
+                        || origin == Origin::BuiltIn && view.node().is_null_when_unset(name)
+                }
                 None => origin == Origin::Custom || view.node().unknown == Unknown::Kept,
             }
     });
@@ -53,7 +74,9 @@ pub(super) fn drop_all_nulls(value: &mut Value, view: View<'_>) {
     match value {
         Value::Object(fields) => {
             fields.retain(|name, value| {
-                !value.is_null() || (view.member(name).is_none() && view.node().unknown == Unknown::Kept)
+                !value.is_null()
+                    || view.node().is_null_when_unset(name)
+                    || (view.member(name).is_none() && view.node().unknown == Unknown::Kept)
             });
             for (name, field) in fields {
                 if let Some(member) = view.member(name) {
@@ -76,6 +99,9 @@ pub(super) fn drop_all_nulls(value: &mut Value, view: View<'_>) {
 pub(super) fn zero(view: View<'_>, origin: Origin) -> Value {
     let mut fields = Map::new();
     if origin == Origin::BuiltIn {
+        for name in view.node().go.iter().flat_map(|go| &go.nulls) {
+            fields.insert(name.clone(), Value::Null);
+        }
         for (name, property) in view.properties() {
             match &property.edge().default {
                 Some(Value::Object(_)) => fields.insert(name.to_owned(), zero(property, origin)),

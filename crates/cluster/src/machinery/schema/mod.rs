@@ -11,6 +11,7 @@
 pub(crate) mod cel;
 mod default;
 mod format;
+mod mistyped;
 mod node;
 mod normalize;
 mod path;
@@ -25,6 +26,7 @@ use serde_json::{Map, Value};
 
 pub use path::Path;
 
+use node::GoType;
 pub(crate) use node::{Edge, Graph, Kind, List, Others, Unknown, View};
 
 #[cfg(test)]
@@ -38,6 +40,8 @@ const BLOCKING: [&str; 4] =
     ["FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"];
 const UNCHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing \
                          errors to complete validation";
+/// What OpenAPI does not say of the Go types behind them.
+const GO_FIELDS: &str = include_str!("../../kinds/go_fields.json");
 const GROUP_VERSION_KIND: &str = "x-kubernetes-group-version-kind";
 
 /// The shape of one kind.
@@ -72,6 +76,7 @@ pub struct Cause {
 #[derive(Clone, Debug)]
 pub struct Definitions {
     raw: Arc<Map<String, Value>>,
+    go: Arc<BTreeMap<String, GoType>>,
     graph: Arc<Graph>,
     kinds: Arc<BTreeMap<GroupVersionKind, Edge>>,
 }
@@ -92,7 +97,8 @@ impl Definitions {
     /// Reads definitions, a JSON object by name.
     pub fn parse(definitions: &str) -> Result<Self, DefinitionsError> {
         let raw: Map<String, Value> = serde_json::from_str(definitions)?;
-        let mut builder = node::Builder::default();
+        let go: BTreeMap<String, GoType> = serde_json::from_str(GO_FIELDS)?;
+        let mut builder = node::Builder::knowing(go.clone());
         builder.define(&raw);
         let mut kinds = BTreeMap::new();
         for (name, definition) in &raw {
@@ -101,7 +107,12 @@ impl Definitions {
                 kinds.insert((part("group"), part("version"), part("kind")), builder.definition(name));
             }
         }
-        Ok(Definitions { raw: Arc::new(raw), graph: builder.finish(), kinds: Arc::new(kinds) })
+        Ok(Definitions {
+            raw: Arc::new(raw),
+            go: Arc::new(go),
+            graph: builder.finish(),
+            kinds: Arc::new(kinds),
+        })
     }
 
     /// The shape of a built-in kind.
@@ -115,7 +126,8 @@ impl Definitions {
         // Only what metadata consists of is needed of the built-in definitions.
         let of_metadata = |name: &&String| name.starts_with("io.k8s.apimachinery.");
         let metadata = self.raw.iter().filter(|(name, _)| of_metadata(name));
-        let mut builder = node::Builder::default();
+        let go = (*self.go).clone();
+        let mut builder = node::Builder::knowing(go);
         builder.define(&metadata.map(|(name, definition)| (name.clone(), definition.clone())).collect());
         let root = builder.resource(schema);
         Schema { graph: builder.finish(), root, origin: Origin::Custom }
@@ -123,6 +135,13 @@ impl Definitions {
 }
 
 impl Schema {
+    /// The shape of a value that is no object of its own.
+    pub(crate) fn of_value(schema: &Value) -> Self {
+        let mut builder = node::Builder::default();
+        let root = builder.value(schema);
+        Schema { graph: builder.finish(), root, origin: Origin::Custom }
+    }
+
     /// Fills in what has a default and is missing; drops nulls where null is no value.
     pub fn default(&self, object: &mut Value) {
         default::default(object, self.view(), self.origin);
@@ -139,6 +158,7 @@ impl Schema {
         match self.origin {
             Origin::BuiltIn => normalize::normalize(object, self.view()),
             Origin::Custom => {
+                normalize::whole_numbers(object);
                 if let (Some(metadata), Some(view)) =
                     (object.get_mut("metadata"), self.view().property("metadata"))
                 {
@@ -148,9 +168,21 @@ impl Schema {
         }
     }
 
+    /// Writes empty lists and maps as null where Go does so.
+    pub(crate) fn empty_to_null(&self, object: &mut Value) {
+        if self.origin == Origin::BuiltIn {
+            normalize::empty_to_null(object, self.view());
+        }
+    }
+
     /// The fields that the schema does not know, in order.
     pub fn unknown_fields(&self, object: &Value) -> Vec<Path> {
         prune::unknown(object, self.view())
+    }
+
+    /// What Go says about the first value that does not fit its type.
+    pub(crate) fn mistyped(&self, object: &Value) -> Option<String> {
+        mistyped::mistyped(object, self.view())
     }
 
     /// What is wrong with an object.

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::rules::Rules;
@@ -36,7 +37,33 @@ pub(crate) struct Node {
     pub(crate) nullable: bool,
     pub(crate) unknown: Unknown,
     pub(crate) embedded: bool,
+    /// What is known of the Go type that this is read into.
+    pub(crate) go: Option<GoType>,
     pub(crate) rules: Rules,
+}
+
+impl Node {
+    /// Whether a field is written as null where it is not set.
+    pub(crate) fn is_null_when_unset(&self, name: &str) -> bool {
+        self.go.as_ref().is_some_and(|go| go.nulls.iter().any(|null| null == name))
+    }
+}
+
+/// What OpenAPI does not say of a Go type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct GoType {
+    /// The type's own name, as in `PodSpec`; where it comes from is `v1` throughout.
+    #[serde(skip)]
+    pub(crate) name: String,
+    /// Optional scalars that are pointers: zero is a value of theirs, and written.
+    #[serde(default)]
+    pub(crate) pointers: Vec<String>,
+    /// Fields that are written as null when they are not set.
+    #[serde(default)]
+    pub(crate) nulls: Vec<String>,
+    /// The types of scalars that have a name of their own.
+    #[serde(default)]
+    pub(crate) types: BTreeMap<String, String>,
 }
 
 /// The type of a value.
@@ -154,6 +181,8 @@ impl<'a> View<'a> {
 pub(crate) struct Builder {
     graph: Graph,
     definitions: BTreeMap<String, Id>,
+    /// By the names of definitions.
+    go: BTreeMap<String, GoType>,
 }
 
 const REFERENCE: &str = "#/components/schemas/";
@@ -164,6 +193,11 @@ const RAW: [&str; 2] =
     ["io.k8s.apimachinery.pkg.runtime.RawExtension", "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"];
 
 impl Builder {
+    /// Knows this of Go types.
+    pub(super) fn knowing(go: BTreeMap<String, GoType>) -> Self {
+        Builder { go, ..Builder::default() }
+    }
+
     /// Reads definitions; each may refer to all of them.
     pub(crate) fn define(&mut self, definitions: &Map<String, Value>) {
         for name in definitions.keys() {
@@ -171,13 +205,16 @@ impl Builder {
             self.definitions.insert(name.clone(), id);
         }
         for (name, definition) in definitions {
-            let node = match name.as_str() {
+            let mut node = match name.as_str() {
                 QUANTITY => Node { kind: Kind::Quantity, ..Node::default() },
                 name if RAW.contains(&name) => {
                     Node { unknown: Unknown::Kept, atomic: true, ..Node::default() }
                 }
                 _ => self.node(definition, false),
             };
+            let known = self.go.get(name).cloned().unwrap_or_default();
+            let own = name.rsplit('.').next().unwrap_or_default().to_owned();
+            node.go = Some(GoType { name: own, ..known });
             if let Some(slot) = self.definitions.get(name).and_then(|&id| self.graph.nodes.get_mut(id)) {
                 *slot = node;
             }
@@ -192,6 +229,12 @@ impl Builder {
     pub(crate) fn resource(&mut self, schema: &Value) -> Edge {
         let mut node = self.node(schema, false);
         self.describe(&mut node);
+        self.edge_to(node)
+    }
+
+    /// Reads the schema of a value.
+    pub(crate) fn value(&mut self, schema: &Value) -> Edge {
+        let node = self.node(schema, false);
         self.edge_to(node)
     }
 
@@ -266,6 +309,7 @@ impl Builder {
             nullable: flag(schema, "nullable"),
             unknown,
             embedded: flag(schema, "x-kubernetes-embedded-resource"),
+            go: None,
             rules: Rules::read(schema, |schema| self.edge(schema, preserve)),
         };
         if node.embedded {

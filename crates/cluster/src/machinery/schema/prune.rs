@@ -28,20 +28,28 @@ pub(super) fn prune(value: &mut Value, view: View<'_>) {
 
 /// The unknown fields; what is inside of one is not looked at.
 pub(super) fn unknown(value: &Value, view: View<'_>) -> Vec<Path> {
-    let mut found = Vec::new();
-    search(value, view, &Path::default(), &mut found);
+    let (mut found, mut within) = (Vec::new(), Vec::new());
+    search(value, view, &Path::default(), &mut found, &mut within);
     found.sort_by_key(ToString::to_string);
-    found
+    within.sort_by_key(ToString::to_string);
+    // The metadata of objects within objects is looked at last.
+    [found, within].concat()
 }
 
-fn search(value: &Value, view: View<'_>, at: &Path, found: &mut Vec<Path>) {
+fn search(value: &Value, view: View<'_>, at: &Path, found: &mut Vec<Path>, within: &mut Vec<Path>) {
     match value {
         Value::Object(fields) => {
             for (name, field) in fields {
                 if !is_known(name, view) {
                     found.push(at.field(name));
                 } else if let Some(member) = view.member(name) {
-                    search(field, member, &at.field(name), found);
+                    if view.node().embedded && name == "metadata" {
+                        let mut more = Vec::new();
+                        search(field, member, &at.field(name), within, &mut more);
+                        within.append(&mut more);
+                    } else {
+                        search(field, member, &at.field(name), found, within);
+                    }
                 }
             }
         }
@@ -50,7 +58,7 @@ fn search(value: &Value, view: View<'_>, at: &Path, found: &mut Vec<Path>) {
                 items
                     .iter()
                     .enumerate()
-                    .for_each(|(index, item)| search(item, view, &at.index(index), found));
+                    .for_each(|(index, item)| search(item, view, &at.index(index), found, within));
             }
         }
         _ => {}

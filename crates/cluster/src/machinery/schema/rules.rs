@@ -42,6 +42,11 @@ impl Rules {
         self.format.is_some()
     }
 
+    /// The name of the format.
+    pub(super) fn format(&self) -> Option<&str> {
+        self.format.as_deref()
+    }
+
     pub(super) fn read(schema: &Value, mut edge: impl FnMut(&Value) -> Edge) -> Self {
         let count = |name| schema.get(name).and_then(Value::as_u64);
         let list = |name| schema.get(name).and_then(Value::as_array).cloned().unwrap_or_default();

@@ -3,6 +3,8 @@ use kube::api::{Api, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
 use kube::core::ApiResource;
 use kube::{Client, Error};
 
+use serde_json::json;
+
 use super::*;
 use crate::clock::Clock;
 use crate::machinery::service::{Server, Settings};
@@ -11,25 +13,31 @@ use crate::machinery::service::{Server, Settings};
 struct Reviewer;
 
 impl Webhooks for Reviewer {
-    fn review(&self, client_config: Value, review: Value) -> BoxFuture<'static, Result<Value, String>> {
+    fn review(&self, hook: Hook, review: Value) -> BoxFuture<'static, Result<Value, String>> {
         Box::pin(async move {
             let request = &review["request"];
-            let patch = match (client_config["service"]["path"].as_str(), request["name"].as_str()) {
+            let patch = match (hook.client_config["service"]["path"].as_str(), request["name"].as_str()) {
                 (_, Some("slow")) => std::future::pending().await,
                 (Some("/mutate"), _) => json!([{ "op": "add", "path": "/data", "value": { "seen": "yes" } }]),
                 (_, Some("bad")) => {
-                    return Ok(answer(&json!({ "allowed": false, "status": { "message": "is bad" } })));
+                    return Ok(answer(
+                        request,
+                        json!({ "allowed": false, "status": { "message": "is bad" } }),
+                    ));
                 }
-                _ if request["operation"] == "DELETE" => return Ok(answer(&json!({ "allowed": false }))),
-                _ => return Ok(answer(&json!({ "allowed": true, "warnings": ["looked at"] }))),
+                _ if request["operation"] == "DELETE" => {
+                    return Ok(answer(request, json!({ "allowed": false })));
+                }
+                _ => return Ok(answer(request, json!({ "allowed": true, "warnings": ["looked at"] }))),
             };
             let patch = base64::engine::general_purpose::STANDARD.encode(patch.to_string());
-            Ok(answer(&json!({ "allowed": true, "patchType": "JSONPatch", "patch": patch })))
+            Ok(answer(request, json!({ "allowed": true, "patchType": "JSONPatch", "patch": patch })))
         })
     }
 }
 
-fn answer(response: &Value) -> Value {
+fn answer(request: &Value, mut response: Value) -> Value {
+    response["uid"] = request["uid"].clone();
     json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response })
 }
 
@@ -79,11 +87,11 @@ async fn webhooks_change_and_refuse_what_they_are_asked_about() {
     let unseen = maps.create(&PostParams::default(), &map("unseen", "no")).await.unwrap();
     assert_eq!(unseen.data, None);
     let denied = refused(maps.create(&PostParams::default(), &map("bad", "yes")).await);
-    assert_eq!(denied, (403, "admission webhook \"hook.example.com\" denied the request: is bad".into()));
+    assert_eq!(denied, (400, "admission webhook \"hook.example.com\" denied the request: is bad".into()));
     assert!(maps.get_opt("bad").await.unwrap().is_none());
     let denied = refused(maps.delete("good", &DeleteParams::default()).await.map(|_| ()));
     let silent = "admission webhook \"hook.example.com\" denied the request without explanation";
-    assert_eq!(denied, (403, silent.into()));
+    assert_eq!(denied, (400, silent.into()));
     maps.delete("unseen", &DeleteParams::default()).await.unwrap();
 }
 

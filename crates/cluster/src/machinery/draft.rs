@@ -1,0 +1,196 @@
+//! Drafts: objects on their way into the store.
+//!
+//! A [`Draft`] remembers what it was decided from, so that admission may take its time: whoever is overtaken starts
+//! over.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::answer::Refusal;
+use super::apply;
+use super::object;
+use super::state::State;
+use super::store::Key;
+use crate::kinds::{Kind, Scale, meta};
+
+/// An object on its way into the store, in its stored version.
+pub(crate) struct Draft {
+    pub(crate) kind: Arc<Kind>,
+    pub(crate) key: Key,
+    /// What it is to replace.
+    pub(crate) before: Option<Arc<Value>>,
+    pub(crate) object: Value,
+    /// Whether only the status is written.
+    pub(crate) is_status: bool,
+    /// What the request was about, if not the object itself.
+    pub(crate) subresource: String,
+    /// Where replicas are kept, for a write through them.
+    pub(crate) scale: Option<Scale>,
+    /// The version in which the request came.
+    pub(crate) version: String,
+    /// The options of the request, as webhooks see them.
+    pub(crate) options: Value,
+    pub(crate) dry_run: bool,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What a write has led to.
+pub(crate) struct Written {
+    pub(crate) object: Arc<Value>,
+    pub(crate) created: bool,
+}
+
+impl Draft {
+    /// Whether an object is being made.
+    pub(crate) fn is_create(&self) -> bool {
+        self.before.is_none()
+    }
+
+    /// Refuses what Kubernetes would refuse.
+    pub(crate) fn judge(&self) -> Result<(), Refusal> {
+        let (kind, object) = (&self.kind, &self.object);
+        let mut causes = meta::validate(kind, object, self.before.as_deref());
+        if kind.custom {
+            let version = kind.version(&kind.stored).or(kind.versions.first());
+            let before = self.before.as_deref();
+            let mut judged = version.map(|version| version.schema.judge(object, before)).unwrap_or_default();
+            for cause in judged.iter_mut().filter(|_| self.is_status) {
+                // A status that is written alone is spoken of as if it were alone.
+                cause.message = cause.message.replace(": status.", ": ");
+            }
+            causes.append(&mut judged);
+        }
+        causes.extend(match &self.before {
+            None => kind.strategy.validate(object),
+            Some(before) if self.is_status => kind.strategy.validate_status(object, before),
+            Some(before) => kind.strategy.validate_update(object, before),
+        });
+        if causes.is_empty() {
+            Ok(())
+        } else {
+            Err(Refusal::invalid(kind.about(), object::name(object), &causes))
+        }
+    }
+
+    /// Puts what a webhook has made of the object in its place, or says why Go could not read it. Nobody comes to own
+    /// anything by it.
+    pub(crate) fn replace(&mut self, mut object: Value) -> Result<(), String> {
+        let Some(version) = self.kind.version(&self.kind.stored) else {
+            return Ok(());
+        };
+        if let Some(why) = version.schema.mistyped(&object).filter(|_| !self.kind.custom) {
+            return Err(why);
+        }
+        version.schema.prune(&mut object);
+        version.schema.default(&mut object);
+        version.schema.normalize(&mut object);
+        self.kind.strategy.default(&mut object);
+        self.object = object;
+        Ok(())
+    }
+
+    /// Whether nobody has written the object since the draft was made.
+    pub(crate) fn is_current(&self, state: &State) -> bool {
+        match (state.store.get(&self.key), &self.before) {
+            (Some(live), Some(before)) => Arc::ptr_eq(live, before),
+            (None, Some(_)) => false,
+            (_, None) => true,
+        }
+    }
+
+    /// Stores the object. The draft must be current.
+    pub(crate) fn commit(self, state: &mut State) -> Result<Written, Refusal> {
+        let Draft { kind, key, before, object, dry_run, .. } = self;
+        let object = match &before {
+            Some(before) => apply::without_needless_times(before, object),
+            None => object,
+        };
+        let created = before.is_none();
+        if created && state.store.get(&key).is_some() {
+            return Err(Refusal::already_exists(kind.resource(), &key.name));
+        }
+        if dry_run {
+            return Ok(Written { object: Arc::new(object), created });
+        }
+        let mut object = object;
+        if let Some(version) = kind.version(&kind.stored) {
+            version.schema.empty_to_null(&mut object);
+        }
+        if let Some(before) = &before {
+            if **before == object {
+                return Ok(Written { object: Arc::clone(before), created });
+            }
+            if object::is_deleting(&object) && is_free(&kind, &object) {
+                // Watchers see it go as it was; the writer sees what it wrote.
+                state.store.remove(key, (**before).clone());
+                kind.strategy.written(state, Some(before), None);
+                return Ok(Written { object: Arc::new(object), created });
+            }
+        }
+        let object = state.store.put(key, object);
+        kind.strategy.written(state, before.as_deref(), Some(&object));
+        Ok(Written { object, created })
+    }
+}
+
+/// Whether nothing keeps a deleted object there any longer.
+pub(crate) fn is_free(kind: &Kind, object: &Value) -> bool {
+    let grace = object::number(object, "/metadata/deletionGracePeriodSeconds").unwrap_or_default();
+    object::list(object, "/metadata/finalizers").is_empty() && grace == 0 && !kind.strategy.is_held(object)
+}
+
+/// Writes an object on the cluster's own account: no admission, no owner of fields, only what must always hold. Returns
+/// what is stored, or nothing where the object is gone or was not changed.
+pub(crate) fn amend(
+    state: &mut State,
+    kind: &Arc<Kind>,
+    key: &Key,
+    change: impl FnOnce(&mut Value),
+) -> Option<Arc<Value>> {
+    let before = Arc::clone(state.store.get(key)?);
+    let mut object = (*before).clone();
+    change(&mut object);
+    if *before == object {
+        return None;
+    }
+    let is_gone = object::is_deleting(&object) && is_free(kind, &object);
+    let draft = Draft {
+        kind: Arc::clone(kind),
+        key: key.clone(),
+        before: Some(before),
+        object,
+        is_status: false,
+        subresource: String::new(),
+        scale: None,
+        version: kind.stored.clone(),
+        options: Value::Null,
+        dry_run: false,
+        warnings: Vec::new(),
+    };
+    let written = draft.commit(state).ok()?;
+    (!is_gone).then_some(written.object)
+}
+
+/// Creates an object on the cluster's own account, unless there is one of that name.
+pub(crate) fn introduce(state: &mut State, kind: &Arc<Kind>, mut object: Value) -> Option<Arc<Value>> {
+    let key = kind.key(object::namespace(&object), object::name(&object));
+    if state.store.get(&key).is_some() {
+        return None;
+    }
+    let fields = object::fields(&mut object);
+    fields.insert("apiVersion".into(), kind.api_version(&kind.stored).into());
+    fields.insert("kind".into(), kind.kind.clone().into());
+    if let Some(version) = kind.version(&kind.stored) {
+        version.schema.default(&mut object);
+    }
+    kind.strategy.default(&mut object);
+    let mut metadata = json!({ "uid": state.uid(), "creationTimestamp": state.now() });
+    if kind.habits.generation {
+        object::fields(&mut metadata).insert("generation".into(), 1.into());
+    }
+    object::metadata(&mut object).append(object::fields(&mut metadata));
+    let object = state.store.put(key, object);
+    kind.strategy.written(state, None, Some(&object));
+    Some(object)
+}
