@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -28,6 +28,9 @@ const QUIET: Duration = Duration::from_millis(500);
 /// How long what has settled may still differ from what theirs has done: failed attempts are repeated with growing
 /// pauses, and events may come late.
 const AGREEMENT_DEADLINE: Duration = Duration::from_secs(30);
+
+/// For how long nothing is told once everything is: longer than ours keeps an event back.
+const TOLD: Duration = Duration::from_secs(6);
 
 /// A namespace is no longer than a label value; room is left for who plays.
 const NAMESPACE_CHARACTERS: usize = 60;
@@ -164,6 +167,20 @@ impl Act {
             self.pods_by_hand.fetch_add(1, Ordering::Relaxed);
         }
         created
+    }
+
+    /// Makes a volume of no class that any claim may have.
+    pub async fn volume(&self, number: usize) {
+        let volume = json!({
+            "metadata": { "name": format!("{}-{number}", self.namespace) },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "capacity": { "storage": "1Gi" },
+                "hostPath": { "path": "/nowhere" },
+            },
+        });
+        let volumes = Api::<PersistentVolume>::all(self.user.clone());
+        volumes.create(&PostParams::default(), &serde_json::from_value(volume).unwrap()).await.unwrap();
     }
 
     /// Creates a set.
@@ -386,6 +403,14 @@ impl Act {
     pub fn agreed(&self) {
         let words = self.disagreements.lock().unwrap();
         assert!(words.is_empty(), "{} differs:\n{}", self.namespace, words.join("\n"));
+    }
+
+    /// Waits until ours has told everything: it keeps back what comes too fast.
+    pub async fn all_is_told(&self) {
+        let told = try_until_stable(DEADLINE, TOLD, "everything to be told", || async {
+            Ok(Events::read(&self.user, &self.namespace).await?)
+        });
+        told.await.unwrap_or_else(|error| panic!("{error}"));
     }
 
     /// Ours deletes nothing twice, and so does not tell of it twice.

@@ -126,6 +126,7 @@ async fn under_ours(
     act.conclude().await;
     act.each_deletion_is_told_once().await;
     act.pods_come_from(&account).await;
+    act.all_is_told().await;
     operator.stop().await;
     act
 }

@@ -28,6 +28,9 @@ const METADATA: [&str; 10] = [
 /// Annotations by which hollow nodes say that they have bound a claim.
 const BINDER: &str = "pv.kubernetes.io/";
 
+/// Labels by which the API server says where a pod runs.
+const TOPOLOGY: &str = "topology.kubernetes.io/";
+
 /// The objects of a namespace as the API server has them.
 pub struct Raw {
     /// Sets.
@@ -125,8 +128,12 @@ fn tidy_pod(mut pod: Value) -> Value {
     }
     let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let ready = conditions.iter().any(|known| known["type"] == "Ready" && known["status"] == "True");
+    let mut metadata = metadata(&pod);
+    if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
+        labels.retain(|key, _| !key.starts_with(TOPOLOGY));
+    }
     json!({
-        "metadata": metadata(&pod),
+        "metadata": metadata,
         "spec": spec,
         "status": { "phase": pod["status"]["phase"], "ready": ready },
     })

@@ -13,6 +13,7 @@ fn what_is_never_the_same_twice_is_left_out_or_named() {
             "name": "web-0", "namespace": "t-space", "uid": "u-7", "resourceVersion": "12", "managedFields": [],
             "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T00:00:01Z",
             "ownerReferences": [{ "kind": "StatefulSet", "name": "web", "uid": "u-1" }],
+            "labels": { "app": "web", "topology.kubernetes.io/zone": "a" },
         },
         "spec": { "nodeName": "node-a", "subdomain": "web" },
         "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }], "podIP": "10.0.0.1" },
@@ -21,6 +22,7 @@ fn what_is_never_the_same_twice_is_left_out_or_named() {
         "metadata": {
             "name": "web-0", "uid": "u-7", "deletionTimestamp": true,
             "ownerReferences": [{ "kind": "StatefulSet", "name": "web", "uid": "StatefulSet web #1" }],
+            "labels": { "app": "web" },
         },
         "spec": { "subdomain": "web" },
         "status": { "phase": "Running", "ready": true },

@@ -76,6 +76,10 @@ async fn same_with_several_claim_templates_and_volumes_of_their_names(act: &Act)
         { "name": "data", "emptyDir": {} },
         { "name": "b-scratch", "emptyDir": { "medium": "Memory" } },
     ] } });
+    // Nobody makes volumes for claims that ask for no class.
+    for number in 0..2 {
+        act.volume(number).await;
+    }
     act.create_set(&Set::new("web", 2).spec(templates).template(volumes)).await;
     let claims = "logs-web-0 data-web-0 a-web-0 logs-web-1 data-web-1 a-web-1";
     act.settled("created", pods("web-0:v1 web-1:v1").claims(claims)).await;
