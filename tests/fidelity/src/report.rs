@@ -55,8 +55,10 @@ const UNCOMPARED: &str = "
 ## Not compared
 
 In some steps of these sequences a part of the answer is left out: the status that a new definition gets a moment later,
-the words of parsers that are not ours (YAML, CEL), messages that show an object as Go prints it, the question ids of
-webhooks, and the version after an apply without effect, which is a write or none depending on the second.
+and the finalizer that holds it (the embedded server has none: objects go with their definition); the words of parsers
+that are not ours (YAML, CEL); messages that show an object as Go prints it, or a name that was drawn; the question ids
+of webhooks, and who owns the fields of a binding that they are asked about; the version after an apply without effect,
+which is a write or none depending on the second.
 
 | sequence | not compared in some of its answers |
 |---|---|
