@@ -66,7 +66,7 @@ impl Sequence {
 
     /// How often a server is asked.
     pub fn requests(&self) -> usize {
-        self.steps.iter().filter(|step| !matches!(step.ask, Ask::Events { .. } | Ask::Reviews)).count()
+        self.steps.iter().filter(|step| !matches!(step.ask, Ask::Events { .. } | Ask::Reviews { .. })).count()
     }
 }
 
@@ -98,7 +98,9 @@ pub(crate) enum Ask {
         until: Until,
     },
     /// What webhooks have been asked.
-    Reviews,
+    Reviews {
+        ordered: bool,
+    },
 }
 
 /// How far the events of a watch are read.
@@ -195,8 +197,9 @@ struct WrittenStep {
     watch: Option<String>,
     #[serde(rename = "EVENTS")]
     events: Option<String>,
+    /// `in order`, or `in any order` for webhooks that are asked at once.
     #[serde(rename = "REVIEWS")]
-    reviews: Option<bool>,
+    reviews: Option<String>,
     /// The name of a watch.
     r#as: Option<String>,
     until: Option<String>,
@@ -306,8 +309,11 @@ impl Reader {
             };
             return Ok(Ask::Events { name: name.clone(), until });
         }
-        if step.reviews.is_some() {
-            return Ok(Ask::Reviews);
+        match step.reviews.as_deref() {
+            None => {}
+            Some("in order") => return Ok(Ask::Reviews { ordered: true }),
+            Some("in any order") => return Ok(Ask::Reviews { ordered: false }),
+            Some(other) => return Err(format!("reviews come in order or in any order, not {other}")),
         }
         self.send(step).map(Ask::Send)
     }

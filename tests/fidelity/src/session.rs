@@ -120,68 +120,16 @@ impl Session<'_> {
                 self.remember(step, send, &answer.body);
                 self.shown(step, &answer)
             }
-            Ask::Watch { path, name } => {
-                let path = self.fill(path);
-                let request = request("GET", &path, None, None, String::new());
-                let response = match timeout(DEADLINE, self.server.client.send(request)).await {
-                    Ok(Ok(response)) => response,
-                    other => return json!({ "failed": format!("{:?}", other.map(|sent| sent.map(|_| ()))) }),
-                };
-                let (parts, body) = response.into_parts();
-                if parts.status.is_success() {
-                    let lines = Lines { body, text: Vec::new(), ready: VecDeque::new() };
-                    self.watches.insert(name.clone(), lines);
-                    if step.refused.is_some() {
-                        self.surprises.push(format!("{}, step {position}: watches", self.server.name));
-                    }
-                    return json!({ "code": parts.status.as_u16() });
-                }
-                let body =
-                    parse(&body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default());
-                let answer = Answer { code: parts.status.as_u16(), headers: parts.headers, body };
-                if !is_expected(step, answer.code) {
-                    self.surprises.push(format!("{}, step {position}: {}", self.server.name, answer.body));
-                }
-                self.shown(step, &answer)
-            }
-            Ask::Events { name, until } => {
-                let Some(mut lines) = self.watches.remove(name) else { return json!("no such watch") };
-                let mut events = Vec::new();
-                loop {
-                    match timeout(DEADLINE, lines.next()).await {
-                        Ok(Some(event)) => {
-                            let is_last = match until {
-                                Until::End => false,
-                                Until::Bookmark => event.get("type") == Some(&json!("BOOKMARK")),
-                                Until::Object(name) => {
-                                    event.pointer("/object/metadata/name") == Some(&json!(name))
-                                }
-                            };
-                            let mut event = event;
-                            for pointer in &step.ignore {
-                                remove(&mut event, pointer);
-                            }
-                            events.push(self.neutral.value(&event));
-                            if is_last {
-                                break;
-                            }
-                        }
-                        Ok(None) => {
-                            events.push(json!("END"));
-                            break;
-                        }
-                        Err(_) => {
-                            self.surprises.push(format!("{}, step {position}: {events:?}", self.server.name));
-                            break;
-                        }
-                    }
-                }
-                self.watches.insert(name.clone(), lines);
-                events.into()
-            }
-            Ask::Reviews => {
+            Ask::Watch { path, name } => self.watch(step, position, path, name).await,
+            Ask::Events { name, until } => self.events(step, position, name, until).await,
+            Ask::Reviews { ordered } => {
                 let namespace = self.known.get("ns").cloned().unwrap_or_default();
-                let reviews = self.server.webhook.reviews(self.server.name, &namespace);
+                let mut reviews = self.server.webhook.reviews(self.server.name, &namespace);
+                if !ordered {
+                    let text =
+                        |review: &Value, pointer: &str| review.pointer(pointer).map(ToString::to_string);
+                    reviews.sort_by_key(|review| (text(review, "/request/name"), text(review, "/hook")));
+                }
                 let shown = reviews.into_iter().map(|mut review| {
                     for pointer in step.ignore.iter().map(String::as_str).chain(["/request/userInfo"]) {
                         remove(&mut review, pointer);
@@ -191,6 +139,66 @@ impl Session<'_> {
                 shown.collect()
             }
         }
+    }
+
+    /// Begins a watch.
+    async fn watch(&mut self, step: &Step, position: usize, path: &str, name: &str) -> Value {
+        let path = self.fill(path);
+        let request = request("GET", &path, None, None, String::new());
+        let response = match timeout(DEADLINE, self.server.client.send(request)).await {
+            Ok(Ok(response)) => response,
+            other => return json!({ "failed": format!("{:?}", other.map(|sent| sent.map(|_| ()))) }),
+        };
+        let (parts, body) = response.into_parts();
+        if parts.status.is_success() {
+            let lines = Lines { body, text: Vec::new(), ready: VecDeque::new() };
+            self.watches.insert(name.to_owned(), lines);
+            if step.refused.is_some() {
+                self.surprises.push(format!("{}, step {position}: watches", self.server.name));
+            }
+            return json!({ "code": parts.status.as_u16() });
+        }
+        let body = parse(&body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default());
+        let answer = Answer { code: parts.status.as_u16(), headers: parts.headers, body };
+        if !is_expected(step, answer.code) {
+            self.surprises.push(format!("{}, step {position}: {}", self.server.name, answer.body));
+        }
+        self.shown(step, &answer)
+    }
+
+    /// Collects the events of a watch.
+    async fn events(&mut self, step: &Step, position: usize, name: &str, until: &Until) -> Value {
+        let Some(mut lines) = self.watches.remove(name) else { return json!("no such watch") };
+        let mut events = Vec::new();
+        loop {
+            match timeout(DEADLINE, lines.next()).await {
+                Ok(Some(event)) => {
+                    let is_last = match until {
+                        Until::End => false,
+                        Until::Bookmark => event.get("type") == Some(&json!("BOOKMARK")),
+                        Until::Object(name) => event.pointer("/object/metadata/name") == Some(&json!(name)),
+                    };
+                    let mut event = event;
+                    for pointer in &step.ignore {
+                        remove(&mut event, pointer);
+                    }
+                    events.push(self.neutral.value(&event));
+                    if is_last {
+                        break;
+                    }
+                }
+                Ok(None) => {
+                    events.push(json!("END"));
+                    break;
+                }
+                Err(_) => {
+                    self.surprises.push(format!("{}, step {position}: {events:?}", self.server.name));
+                    break;
+                }
+            }
+        }
+        self.watches.insert(name.to_owned(), lines);
+        events.into()
     }
 
     /// What of an answer is compared.

@@ -97,6 +97,11 @@ pub(crate) fn validate(kind: &Kind, object: &Value, before: Option<&Value>) -> V
     let mut causes = Vec::new();
     let name = object::name(object);
     if before.is_none() {
+        let prefix = text(object, "/metadata/generateName");
+        // A dash at its end is followed by something.
+        let start = prefix.strip_suffix('-').map_or_else(|| prefix.to_owned(), |start| format!("{start}a"));
+        let problem = kind.strategy.name_problem(&start).filter(|_| !prefix.is_empty());
+        causes.extend(problem.map(|why| Cause::invalid("metadata.generateName", &prefix.into(), &why)));
         let problem = kind.strategy.name_problem(name);
         causes.extend(problem.map(|why| Cause::invalid("metadata.name", &name.into(), &why)));
     }

@@ -441,7 +441,11 @@ fn check_subresource(kind: &Kind, version: &Version, place: &Place, method: &Met
     }
 }
 
-async fn read_body(body: Body) -> Result<Bytes, Refusal> {
+async fn read_body<B>(body: B) -> Result<Bytes, Refusal>
+where
+    B: http_body::Body,
+    B::Error: Into<tower::BoxError>,
+{
     match Limited::new(body, MAX_BODY_BYTES).collect().await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
@@ -495,3 +499,7 @@ impl tower::Service<http::Request<Body>> for Server {
 #[cfg(test)]
 #[path = "service_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "limits_tests.rs"]
+mod limits;

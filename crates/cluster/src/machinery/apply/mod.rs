@@ -250,16 +250,14 @@ pub fn track(
     after
 }
 
-/// An object as it is to be stored: one that differs only in when its managers wrote does not differ.
+/// An object as it is to be stored: one that differs only in when its managers wrote does not differ. Their order, which
+/// is one of times, counts, as it does in Kubernetes: an apply that changes nothing is a write when it changes that.
 pub fn without_needless_times(before: &Value, after: Value) -> Value {
     let timeless = |object: &Value| {
         let mut object = object.clone();
-        if let Some(entries) = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut) {
-            for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
-                entry.remove("time");
-            }
-            // Their order is one of times, too.
-            entries.sort_by_key(ToString::to_string);
+        let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+        for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
+            entry.remove("time");
         }
         object
     };
