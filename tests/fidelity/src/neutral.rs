@@ -94,7 +94,8 @@ impl Neutral {
     }
 
     fn text(&mut self, text: &str) -> String {
-        let mut text = text.to_owned();
+        // Some refusals end with what has changed in the object as Go prints it.
+        let mut text = text.split("\n@@ ").next().unwrap_or_default().to_owned();
         for (value, name) in &self.texts {
             text = text.replace(value, name);
         }

@@ -72,6 +72,6 @@ of the test bed, each in a namespace of its own, and compares status code, reaso
 the order and content of watch events, `Warning` and `Retry-After` headers, and what webhooks are asked. UIDs, resource
 versions, times of the run, allocated addresses and generated names are made neutral; the order of `managedFields`, which
 is one of times, is not compared, nor is the order in which causes about custom resources are listed, which Kubernetes
-leaves open. A difference fails the run. This page is written by that command.
+leaves open, nor are the lines with changes of an object that some messages end with. A difference fails the run. This page is written by that command.
 
 ";

@@ -136,8 +136,7 @@ impl Strategy for Services {
         let mut causes = self.validate(object);
         let (now, then) = (text(object, "/spec/clusterIP"), text(before, "/spec/clusterIP"));
         if now != then && !then.is_empty() && text(object, "/spec/type") != "ExternalName" {
-            let shown = object.pointer("/spec/clusterIPs").unwrap_or(&Value::Null);
-            causes.push(Cause::invalid("spec.clusterIPs[0]", shown, "may not change once set"));
+            causes.push(Cause::invalid("spec.clusterIPs[0]", &json!([now]), "may not change once set"));
         }
         causes
     }
