@@ -124,7 +124,7 @@ pub struct Plan {
 }
 
 /// The shortest and the longest time in which things go wrong: several rollouts fit into it.
-const CHAOS: (Duration, Duration) = (Duration::from_mins(4), Duration::from_mins(9));
+const CHAOS: (Duration, Duration) = (Duration::from_mins(3), Duration::from_mins(7));
 /// How long a window may be: some are longer than a lease, some than the longest silence that a watch is allowed.
 const WINDOW: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(90));
 /// How long a node, or a whole kind's watch, may be away.
