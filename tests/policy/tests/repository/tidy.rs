@@ -31,6 +31,11 @@ const RULES: [Rule; 2] = [
             ("crates/operator/src/shell/events_tests.rs", "virtual time, on a paused clock"),
             ("tests/scenarios/tests/embedded/group.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/controllers/statefulset_tests.rs", "virtual time, on a paused clock"),
+            ("tests/simulate/src/link.rs", "virtual time: the delays of the wire"),
+            ("tests/simulate/src/people.rs", "virtual time: from one thing that people do to the next"),
+            ("tests/simulate/src/prometheus.rs", "virtual time: a slow answer"),
+            ("tests/simulate/src/run.rs", "virtual time: the length of a run"),
+            ("tests/simulate/src/bin/bench-cluster.rs", "virtual time, on a paused clock"),
         ],
     },
     Rule {
