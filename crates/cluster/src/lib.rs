@@ -22,3 +22,4 @@ pub mod nodes;
 mod volumes;
 
 pub use clock::Clock;
+pub use volumes::standard_class;

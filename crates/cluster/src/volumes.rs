@@ -90,7 +90,7 @@ pub(crate) fn default_class(classes: &[Arc<Value>]) -> Option<&Arc<Value>> {
 }
 
 /// A class that is there when a cluster begins, so that claims without one get a volume.
-pub(crate) fn standard_class() -> Value {
+pub fn standard_class() -> Value {
     json!({
         "metadata": { "name": "standard", "annotations": { DEFAULT_CLASS: "true" } },
         "provisioner": PROVISIONER,

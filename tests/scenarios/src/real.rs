@@ -5,7 +5,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use kube::Client;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::api::PostParams;
+use kube::{Api, Client};
 use sts_plus_cluster::nodes::{Config, Delay, HollowNodes, Node, Running};
 use sts_plus_harness::control_plane::{ControlPlaneError, HOLLOW_NODE_CONTROLLERS};
 use sts_plus_harness::{Assets, AuditEntry, ControlPlane, Identity, Options, Process, Scope};
@@ -86,6 +88,13 @@ impl RealCluster {
             ..Options::default()
         };
         let control_plane = ControlPlane::start(assets, options).await?;
+        let class = serde_json::from_value(sts_plus_cluster::standard_class()).expect("a class");
+        let classes = Api::<StorageClass>::all(control_plane.admin());
+        let made = classes.create(&PostParams::default(), &class).await;
+        made.map_err(|source| ControlPlaneError::Request {
+            what: "make the storage class".to_owned(),
+            source: Box::new(source),
+        })?;
         let config = Config {
             nodes: ZONES.map(|zone| Node::new(format!("node-{zone}"), zone)).to_vec(),
             start_delay: Delay::fixed(STEP),

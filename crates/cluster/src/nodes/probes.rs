@@ -1,5 +1,6 @@
 //! Probes: what a pod is asked, when, and what follows from the answers. Asking itself is at the end.
 
+use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -197,14 +198,28 @@ pub(super) async fn ask(probe: Probe, pod: Ipv4Addr, exec: Exec, transport: Arc<
     tokio::time::timeout(probe.timeout, asked).await.unwrap_or(false)
 }
 
+/// A path as it is asked for: what may not stand there is escaped, as kubelets do.
+fn target(path: &str) -> String {
+    let mut target = if path.starts_with('/') { String::new() } else { "/".to_owned() };
+    for byte in path.bytes() {
+        match byte {
+            b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | 0..=b' ' | 0x7f.. => {
+                // Writing to a string cannot fail.
+                let _ = write!(target, "%{byte:02X}");
+            }
+            _ => target.push(char::from(byte)),
+        }
+    }
+    target
+}
+
 async fn get(
     address: SocketAddr,
     path: &str,
     headers: &[(String, String)],
     transport: &dyn Transport,
 ) -> Option<u16> {
-    let mut request =
-        http::Request::get(if path.starts_with('/') { path.to_owned() } else { format!("/{path}") });
+    let mut request = http::Request::get(target(path));
     for (name, value) in headers {
         request = request.header(name, value);
     }

@@ -131,6 +131,8 @@ async fn probes_are_really_asked() {
     for (check, exec, expected) in [
         (http("/fine", &[]), "pass", true),
         (http("fine", &[]), "pass", true),
+        (http("/fine?a=1&b=<2>", &[]), "pass", true),
+        (http("/fine\u{e9}", &[]), "pass", false),
         (http("/moved", &[]), "pass", true),
         (http("/agent", &[]), "pass", true),
         (http("/header", &[]), "pass", false),

@@ -18,7 +18,7 @@ pub struct Difference {
 /// A difference that is meant to be.
 #[derive(Debug)]
 pub struct Allowed {
-    /// The heading in docs/statefulset-differences.md; between clusters, what it is.
+    /// The heading in docs/statefulset-differences.md.
     pub item: &'static str,
     /// The scripts in which it may be seen; none means all of them.
     pub scripts: &'static [&'static str],
@@ -73,23 +73,6 @@ pub const ALLOWED: [Allowed; 4] = [
     },
 ];
 
-/// What the embedded cluster has otherwise than the real one. Theirs is what ours did on the real one.
-pub const BETWEEN_CLUSTERS: [Allowed; 2] = [
-    Allowed {
-        item: "Zeros are kept that Go types leave out",
-        scripts: &[],
-        covers: |found| found.theirs.is_null() && (found.ours == json!(0) || found.ours == json!("")),
-    },
-    Allowed {
-        item: "Zeros in a template, which give its revision another name",
-        scripts: &["same_with_a_rich_template"],
-        covers: |found| {
-            let named = ["revisions", "sets", "pods"].map(str::to_owned);
-            found.path.first().is_some_and(|part| named.contains(part))
-        },
-    },
-];
-
 /// Who is compared with theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rival {
@@ -97,7 +80,7 @@ pub enum Rival {
     Ours,
     /// Theirs again.
     Theirs,
-    /// Ours again, on the embedded cluster.
+    /// Ours again, on the embedded cluster: nothing may differ.
     Itself,
 }
 
@@ -109,7 +92,7 @@ impl Difference {
         match rival {
             Rival::Ours => covered(self),
             Rival::Theirs => covered(self) || covered(&self.clone().swapped()),
-            Rival::Itself => BETWEEN_CLUSTERS.iter().filter(applies).any(|allowed| (allowed.covers)(self)),
+            Rival::Itself => false,
         }
     }
 
