@@ -128,7 +128,7 @@ const CHAOS: (Duration, Duration) = (Duration::from_mins(3), Duration::from_mins
 /// How long a window may be: some are longer than a lease, some than the longest silence that a watch is allowed.
 const WINDOW: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(90));
 /// How long a node, or a whole kind's watch, may be away.
-const LONG_WINDOW: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(240));
+const LONG_WINDOW: (Duration, Duration) = (Duration::from_secs(20), Duration::from_mins(4));
 /// So many of a thousand faults are on in a run.
 const SHARE: u64 = 300;
 /// So many windows of one kind does a run have at most.

@@ -75,7 +75,8 @@ impl Hand {
         let Ok(request) = request else { return (0, Value::Null) };
         let Ok(answer) = self.server.clone().call(request).await;
         let code = answer.status().as_u16();
-        let answer = answer.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let answer =
+            answer.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
         let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         if method != Method::GET {
             let why = if code >= 300 { answer["message"].as_str().unwrap_or_default() } else { "" };

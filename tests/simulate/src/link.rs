@@ -34,7 +34,7 @@ const LATE: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(
 /// By how much a watch lags.
 const LAG: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(20));
 /// What a stale read is behind by.
-const STALE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(120));
+const STALE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(2));
 /// Of a thousand writes, so many hit an operator that dies at them, ...
 const CRASHES: u64 = 12;
 /// ... lose their answer, ...

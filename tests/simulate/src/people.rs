@@ -236,14 +236,14 @@ impl People {
         let ill = self.dice.pick(&ILLS).copied().unwrap_or_default();
         self.other.patch("pods", &pod, &fault(ill)).await;
         if self.dice.happens(700) {
-            sleep(self.dice.time(Duration::from_secs(1), Duration::from_secs(60))).await;
+            sleep(self.dice.time(Duration::from_secs(1), Duration::from_mins(1))).await;
             self.other.patch("pods", &pod, &fault("")).await;
         }
     }
 
     async fn remove_pod(&mut self, what: u64) {
         let Some(pod) = self.some_pod() else { return };
-        if what % 3 == 0 {
+        if what.is_multiple_of(3) {
             self.other.evict(&pod).await;
         } else {
             self.other.delete("pods", &pod, &json!({})).await;

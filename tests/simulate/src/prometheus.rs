@@ -67,7 +67,7 @@ impl Way {
         let body = loop {
             match stream.read(&mut chunk).await {
                 Ok(read) if read > 0 && request.len() + read <= MAX_REQUEST => {
-                    request.extend_from_slice(chunk.get(..read).unwrap_or_default())
+                    request.extend_from_slice(chunk.get(..read).unwrap_or_default());
                 }
                 _ => return,
             }

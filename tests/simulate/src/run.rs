@@ -43,7 +43,7 @@ const DEAD: (Duration, Duration) = (Duration::from_millis(50), Duration::from_se
 /// How wrong a clock may be, in seconds either way.
 const SKEW: u64 = 120;
 /// How long it may take to reach the goal after the last trouble, in virtual time.
-const CONVERGES: Duration = Duration::from_mins(60);
+const CONVERGES: Duration = Duration::from_hours(1);
 /// How long nobody may write anything at the goal, in virtual time.
 const SILENCE: Duration = Duration::from_mins(10);
 /// How often the goal is looked for.

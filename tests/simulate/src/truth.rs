@@ -7,7 +7,7 @@ use serde_json::Value;
 use sts_plus_api::keys;
 
 /// Those who read what was before may be this far behind: longer than a watch may be silent, and a lag on top.
-pub const BEHIND: Duration = Duration::from_secs(300);
+pub const BEHIND: Duration = Duration::from_mins(5);
 
 /// A pod.
 #[derive(Clone, Debug)]

@@ -55,9 +55,7 @@ fn main() -> ExitCode {
     );
     let mut hours: Vec<_> = (1..=HOURS).map(hour).collect();
     hours.sort();
-    for (seed, failures) in
-        hours.iter().map(|hour| (hour.1, &hour.2)).filter(|(_, failures)| !failures.is_empty())
-    {
+    if let Some((_, seed, failures)) = hours.iter().find(|(.., failures)| !failures.is_empty()) {
         eprintln!("bench-cluster: seed {seed}: {failures:?}");
         return ExitCode::FAILURE;
     }
@@ -149,7 +147,7 @@ async fn fill() -> Result<(f64, f64, usize), Box<dyn std::error::Error>> {
         ready = 0;
         for number in 0..SETS {
             let set = hand.get("statefulsets", &format!("set-{number}")).await;
-            ready += set["status"]["readyReplicas"].as_u64().unwrap_or(0);
+            ready += set.pointer("/status/readyReplicas").and_then(serde_json::Value::as_u64).unwrap_or(0);
         }
     }
     let full = resident();

@@ -90,7 +90,7 @@ impl Source {
             match followed {
                 Ok(()) => self.failures = 0,
                 Err(ApiError::Gone(_)) if planted::has(Bug::GoneWithoutList) => {
-                    self.version = Some(String::new())
+                    self.version = Some(String::new());
                 }
                 Err(ApiError::Gone(_)) if self.version.is_some() => self.version = None,
                 Err(ApiError::NotFound(_)) if self.resource.is_custom() => self.undefined(&mut wanted).await,
