@@ -47,6 +47,9 @@ fn parse(content_type: &str, body: &[u8]) -> Result<Document, String> {
     if content_type.ends_with("yaml") && !body.trim_ascii_start().starts_with(b"{") {
         let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
         let value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        if json::depth(&value) > json::MAX_DEPTH {
+            return Err(json::TOO_DEEP.to_owned());
+        }
         return Ok(Document { value, duplicates: Vec::new() });
     }
     json::read(body)
@@ -229,7 +232,8 @@ pub(crate) fn conform(
     };
     if strictness != Strictness::Ignore {
         let unknown = version.schema.unknown_fields(object);
-        complaints.extend(unknown.iter().map(|at| format!("unknown field \"{at}\"")));
+        let most = json::MAX_COMPLAINTS.saturating_sub(complaints.len());
+        complaints.extend(unknown.iter().take(most).map(|at| format!("unknown field \"{at}\"")));
     }
     if strictness == Strictness::Strict && !complaints.is_empty() {
         return Err(format!("strict decoding error: {}", complaints.join(", ")));

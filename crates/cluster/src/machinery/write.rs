@@ -111,7 +111,12 @@ impl Wish<'_> {
     }
 
     fn default(&self, object: &mut Value) {
-        self.version.schema.default(object);
+        let is_apply = PatchKind::of(&self.request.content_type, self.kind.custom) == Ok(PatchKind::Apply);
+        if self.kind.custom && is_apply {
+            self.version.schema.default_keeping_nulls(object);
+        } else {
+            self.version.schema.default(object);
+        }
         if self.version.convert.is_none() {
             self.kind.strategy.default(object);
         }
