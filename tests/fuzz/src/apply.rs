@@ -19,14 +19,13 @@ pub fn apply_patch(data: &[u8]) {
     let read: Option<Value> = parse(data).ok().or_else(|| serde_saphyr::from_str(text).ok());
     let Some(mut object) = read.filter(Value::is_object) else { return };
     name(&mut object, &cluster.name);
-    let collection = match built_in(&object) {
-        Some((_, collection)) => collection,
-        None => {
-            things(&cluster);
-            object["apiVersion"] = "example.com/v1".into();
-            object["kind"] = "Thing".into();
-            THINGS.to_owned()
-        }
+    let collection = if let Some((_, collection)) = built_in(&object) {
+        collection
+    } else {
+        things(&cluster);
+        object["apiVersion"] = "example.com/v1".into();
+        object["kind"] = "Thing".into();
+        THINGS.to_owned()
     };
     let path = format!("{collection}/{}", cluster.name);
     let answer = check(&cluster, &path, object.to_string().as_bytes());
@@ -43,8 +42,8 @@ fn check(cluster: &Cluster, path: &str, body: &[u8]) -> Answer {
     let answer = cluster.send(&Method::PATCH, path, APPLY, body);
     if answer.code.is_success() {
         let again = cluster.send(&Method::PATCH, path, APPLY, body);
-        let is_about_one_version = again.code == StatusCode::CONFLICT
-            && String::from_utf8_lossy(body).contains("resourceVersion");
+        let is_about_one_version =
+            again.code == StatusCode::CONFLICT && String::from_utf8_lossy(body).contains("resourceVersion");
         assert!(is_about_one_version || again.body == answer.body, "applied again: {answer:?}\n{again:?}");
     } else {
         let expected = [400, 409, 413, 422, 500];
@@ -71,14 +70,17 @@ pub fn server_side_apply(data: &[u8]) {
             return;
         }
         let manager = String::from_utf8_lossy(first);
-        let (manager, force) = manager.strip_suffix('!').map_or((&*manager, false), |manager| (manager, true));
-        let manager: String = byte_serialize(if manager.is_empty() { b"one" } else { manager.as_bytes() }).collect();
+        let (manager, force) =
+            manager.strip_suffix('!').map_or((&*manager, false), |manager| (manager, true));
+        let manager: String =
+            byte_serialize(if manager.is_empty() { b"one" } else { manager.as_bytes() }).collect();
         if manager.len() > 256 {
             return;
         }
         name(&mut object, &cluster.name);
         if path.is_empty() {
-            let collection = built_in(&object).map_or_else(|| THINGS.to_owned(), |(_, collection)| collection);
+            let collection =
+                built_in(&object).map_or_else(|| THINGS.to_owned(), |(_, collection)| collection);
             path = format!("{collection}/{}", cluster.name);
         }
         if path.starts_with(THINGS) {

@@ -14,10 +14,46 @@ const MAX_CHANGES: u32 = 4;
 
 /// What inputs are made of, besides bytes of other inputs.
 const WORDS: [&str; 40] = [
-    "{}", "[]", "null", "true", "\"\"", "0", "-1", "1.0", "1e308", "9223372036854775807", "\"a\"", "\"name\"", ",", ":",
-    "{\"a\":", "[[", "}}", "\n%%\n", "/-", "/0", "~1", "\\", "\u{e9}", "!", "!=", "==", " in (", ")", "\"$patch\":\"delete\"",
-    "\"$patch\":\"replace\"", "\"$retainKeys\":[\"name\"]", "\"default\":", "\"type\":\"object\"", "\"type\":\"string\"",
-    "\"items\":", "\"properties\":", "\"nullable\":true", "\"x-kubernetes-preserve-unknown-fields\":true", "\n", "\0",
+    "{}",
+    "[]",
+    "null",
+    "true",
+    "\"\"",
+    "0",
+    "-1",
+    "1.0",
+    "1e308",
+    "9223372036854775807",
+    "\"a\"",
+    "\"name\"",
+    ",",
+    ":",
+    "{\"a\":",
+    "[[",
+    "}}",
+    "\n%%\n",
+    "/-",
+    "/0",
+    "~1",
+    "\\",
+    "\u{e9}",
+    "!",
+    "!=",
+    "==",
+    " in (",
+    ")",
+    "\"$patch\":\"delete\"",
+    "\"$patch\":\"replace\"",
+    "\"$retainKeys\":[\"name\"]",
+    "\"default\":",
+    "\"type\":\"object\"",
+    "\"type\":\"string\"",
+    "\"items\":",
+    "\"properties\":",
+    "\"nullable\":true",
+    "\"x-kubernetes-preserve-unknown-fields\":true",
+    "\n",
+    "\0",
 ];
 
 /// Gives a target so many mutations of its corpus, and says which one broke a promise.
@@ -47,7 +83,7 @@ impl Drop for Told<'_> {
     fn drop(&mut self) {
         let Told { name, seed, number, data } = self;
         let file = std::env::temp_dir().join(format!("{name}-{seed}-{number}"));
-        let kept = std::fs::write(&file, &*data);
+        let kept = std::fs::write(&file, *data);
         let shown = String::from_utf8_lossy(data);
         println!("{name}: mutation {number} of seed {seed} broke a promise:\n{shown}\n");
         if kept.is_ok() {

@@ -21,9 +21,9 @@ pub(crate) fn merge(target: Value, patch: &Value) -> Value {
 }
 
 /// RFC 6902; nothing where a patch does not apply, or is about the whole document.
-pub(crate) fn json(document: &Value, patch: &Value) -> Option<Value> {
+pub(crate) fn json(document: &Value, operations: &Value) -> Option<Value> {
     let mut document = document.clone();
-    for operation in patch.as_array()? {
+    for operation in operations.as_array()? {
         let text = |name: &str| operation.get(name)?.as_str();
         let path = tokens(text("path")?)?;
         match text("op")? {
@@ -60,7 +60,8 @@ fn tokens(path: &str) -> Option<Vec<String>> {
 }
 
 fn index(token: &str, most: usize) -> Option<usize> {
-    let is_number = token == "0" || !token.starts_with('0') && token.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number =
+        token == "0" || !token.starts_with('0') && token.bytes().all(|byte| byte.is_ascii_digit());
     token.parse().ok().filter(|&index| is_number && index <= most)
 }
 

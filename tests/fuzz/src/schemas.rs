@@ -61,9 +61,11 @@ fn settles(shape: &Schema, object: &Value) {
     };
     let pruned = once(object, Schema::prune);
     assert!(shape.unknown_fields(&pruned).is_empty(), "unknown fields are left of {object}: {pruned}");
-    for (what, change) in
-        [("prune", Schema::prune as fn(&Schema, &mut Value)), ("default", Schema::default), ("normalize", Schema::normalize)]
-    {
+    for (what, change) in [
+        ("prune", Schema::prune as fn(&Schema, &mut Value)),
+        ("default", Schema::default),
+        ("normalize", Schema::normalize),
+    ] {
         let changed = once(&pruned, change);
         assert_eq!(once(&changed, change), changed, "{what} twice, of {pruned}");
     }
@@ -94,7 +96,9 @@ fn check(cluster: &Cluster, collection: &str, object: &Value, shape: Option<&Sch
     copy["metadata"] = json!({ "name": "two" });
     let strict = cluster.post(&format!("{collection}?fieldValidation=Strict&dryRun=All"), &copy);
     if strict.code == StatusCode::CREATED {
-        for field in copy.as_object().unwrap().keys().filter(|name| !matches!(name.as_str(), "metadata" | "status")) {
+        for field in
+            copy.as_object().unwrap().keys().filter(|name| !matches!(name.as_str(), "metadata" | "status"))
+        {
             assert_eq!(strict.body[field], copy[field], "{field} of a copy differs");
         }
     } else {

@@ -47,8 +47,10 @@ pub fn field_selector(data: &[u8]) {
     let name = parts.get(1).map_or_else(|| "a".into(), |name| String::from_utf8_lossy(name));
     let object = json!({ "metadata": { "name": name } });
     // Every value can be asked for, if it is escaped.
-    let escaped: String =
-        name.chars().flat_map(|c| matches!(c, '\\' | ',' | '=').then_some('\\').into_iter().chain([c])).collect();
+    let escaped: String = name
+        .chars()
+        .flat_map(|c| matches!(c, '\\' | ',' | '=').then_some('\\').into_iter().chain([c]))
+        .collect();
     let parse = |text: &str| FieldSelector::parse(text, &KNOWN, false);
     for (operator, matches) in [("=", true), ("==", true), ("!=", false)] {
         let text = format!("metadata.name{operator}{escaped}");

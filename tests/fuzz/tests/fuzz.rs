@@ -13,9 +13,9 @@ use sts_plus_fuzz::{TARGETS, mutation};
 /// Fewest files that a corpus has: with less there is little to mutate.
 const FEWEST_FILES: usize = 15;
 /// Mutations of each corpus: a second or two without optimisation.
-const MUTATIONS: u32 = 300;
+const MUTATIONS: u32 = 100;
 /// Only bounds hanging; an input takes some milliseconds, the largest a second.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -57,7 +57,10 @@ fn in_time(work: impl FnOnce() + Send + 'static) -> Result<(), Failed> {
         Err(mpsc::RecvTimeoutError::Disconnected) => {
             let panic = worker.join().unwrap_err();
             let told = panic.downcast_ref::<String>().cloned();
-            Err(told.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default().into())
+            Err(told
+                .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
+                .unwrap_or_default()
+                .into())
         }
     }
 }

@@ -97,7 +97,9 @@ fn split_terms(text: &str) -> Vec<&str> {
 fn split_term(term: &str) -> Option<(&str, &'static str, &str)> {
     term.char_indices().find_map(|(at, _)| {
         let (field, rest) = term.split_at(at);
-        ["!=", "==", "="].into_iter().find_map(|operator| Some((field, operator, rest.strip_prefix(operator)?)))
+        ["!=", "==", "="]
+            .into_iter()
+            .find_map(|operator| Some((field, operator, rest.strip_prefix(operator)?)))
     })
 }
 

@@ -122,8 +122,9 @@ impl std::fmt::Display for Selector {
 }
 
 fn sorted_values(values: &[String]) -> String {
-    let values: BTreeSet<&str> = values.iter().map(String::as_str).collect();
-    values.into_iter().collect::<Vec<_>>().join(",")
+    let mut values = values.to_vec();
+    values.sort();
+    values.join(",")
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -282,26 +283,26 @@ impl Parser {
             Token::Mark("(") => {}
             other => return Err(format!("found '{}' expected: '('", other.text())),
         }
-        let mut values = Vec::new();
+        let mut values = BTreeSet::new();
         let mut expects_value = true;
         loop {
             match self.take() {
                 Token::Word(value) if expects_value => {
                     check_value(key, &value)?;
-                    values.push(value);
+                    values.insert(value);
                     expects_value = false;
                 }
                 Token::Mark(",") => {
                     if expects_value {
-                        values.push(String::new());
+                        values.insert(String::new());
                     }
                     expects_value = true;
                 }
                 Token::Mark(")") => {
                     if expects_value {
-                        values.push(String::new());
+                        values.insert(String::new());
                     }
-                    return Ok(values);
+                    return Ok(values.into_iter().collect());
                 }
                 other if expects_value => {
                     return Err(format!("found '{}', expected: ',', ')' or identifier", other.text()));

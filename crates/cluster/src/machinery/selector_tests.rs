@@ -63,5 +63,6 @@ fn a_selector_is_written_as_a_scale_shows_it() {
             { "key": "d", "operator": "NotIn", "values": ["z"] },
         ],
     });
-    assert_eq!(Selector::from_json(&selector).unwrap().to_string(), "a=1,b=2,c in (x,y),d notin (z)");
+    assert_eq!(Selector::from_json(&selector).unwrap().to_string(), "a=1,b=2,c in (x,x,y),d notin (z)");
+    assert_eq!(Selector::parse("c in (y,x,x),b==2,d!=4").unwrap().to_string(), "b=2,c in (x,y),d!=4");
 }

@@ -72,9 +72,12 @@ fn no_patch_makes_a_document_deeper_than_its_readers() {
 #[test]
 fn a_long_list_is_not_shifted_for_ever() {
     let document = json!({ "a": vec![0; 100_000] });
-    let to_and_fro =
-        [json!({ "op": "move", "from": "/a", "path": "/b" }), json!({ "op": "move", "from": "/b", "path": "/a" })];
-    let shift = [json!({ "op": "add", "path": "/a/0", "value": 1 }), json!({ "op": "remove", "path": "/a/0" })];
+    let to_and_fro = [
+        json!({ "op": "move", "from": "/a", "path": "/b" }),
+        json!({ "op": "move", "from": "/b", "path": "/a" }),
+    ];
+    let shift =
+        [json!({ "op": "add", "path": "/a/0", "value": 1 }), json!({ "op": "remove", "path": "/a/0" })];
     for operations in [to_and_fro, shift] {
         assert!(json(&document, &Value::from(operations.to_vec())).is_ok());
         let many = operations.iter().cycle().take(MAX_OPERATIONS).cloned().collect::<Vec<_>>();

@@ -172,17 +172,13 @@ fn merge_list(before: Vec<Value>, change: Vec<Value>, view: Option<View<'_>>) ->
     let mut places = Places::of_those_with(&merged, key);
     for item in &change {
         let own = identity(item, Some(key))?;
-        match places.find(own).and_then(|place| merged.get_mut(place)) {
-            Some(old) => {
-                let (Value::Object(fields), Value::Object(changes)) = (old.take(), item.clone()) else {
-                    continue;
-                };
-                *old = Value::Object(merge_fields(fields, changes, view.items())?);
-            }
-            None => {
-                places.add(own, merged.len());
-                merged.push(item.clone());
-            }
+        let Some(old) = places.find(own).and_then(|place| merged.get_mut(place)) else {
+            places.add(own, merged.len());
+            merged.push(item.clone());
+            continue;
+        };
+        if let (Value::Object(fields), Value::Object(changes)) = (old.take(), item.clone()) {
+            *old = Value::Object(merge_fields(fields, changes, view.items())?);
         }
     }
     arrange(merged, &change, &before, Some(key))

@@ -35,7 +35,8 @@ const STACK_BYTES: usize = 64 * 1024 * 1024;
 /// Deepest schema below a rule, in levels: kube judges nothing below.
 const MAX_SCHEMA_DEPTH: usize = 60;
 /// What Kubernetes says when its own count of steps runs out.
-const OUT_OF_STEPS: &str = "validation failed due to running out of cost budget, no further validation rules will be run";
+const OUT_OF_STEPS: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
 /// What a rule may call its refusal.
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];

@@ -4,15 +4,29 @@ use std::collections::BTreeMap;
 
 use regex::{Regex, RegexBuilder};
 
-/// What a pattern may take up in memory, in bytes, from the usual to the largest; the largest is what the library allows.
-const SIZES: [usize; 3] = [64 * 1024, 1024 * 1024, 10 * 1024 * 1024];
-/// Bytes that the patterns of one schema may take up together: a few bytes of text can be a program of megabytes.
-const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// What a pattern may take up in memory, in bytes, from the usual to the largest.
+const SIZES: [usize; 3] = [64 * 1024, 512 * 1024, 4 * 1024 * 1024];
+/// Bytes that the patterns of one schema may take up together, tries included: a few bytes of text can be a program of
+/// megabytes. A second or two without optimisation.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// A pattern as it was said, and what it stands for.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    pub(super) said: String,
+    regex: Regex,
+}
+
+impl Pattern {
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        self.regex.is_match(text)
+    }
+}
 
 /// The patterns of a schema; many are the same.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns {
-    known: BTreeMap<String, Regex>,
+    known: BTreeMap<String, Pattern>,
     bytes: usize,
 }
 
@@ -28,7 +42,7 @@ pub(crate) enum PatternError {
 }
 
 impl Patterns {
-    pub(crate) fn read(&mut self, pattern: &str) -> Result<Regex, PatternError> {
+    pub(crate) fn read(&mut self, pattern: &str) -> Result<Pattern, PatternError> {
         if let Some(known) = self.known.get(pattern) {
             return Ok(known.clone());
         }
@@ -37,9 +51,10 @@ impl Patterns {
             if self.bytes + size > MAX_BYTES {
                 break;
             }
+            self.bytes += size;
             match RegexBuilder::new(&translated).size_limit(size).build() {
-                Ok(read) => {
-                    self.bytes += size;
+                Ok(regex) => {
+                    let read = Pattern { said: pattern.to_owned(), regex };
                     self.known.insert(pattern.to_owned(), read.clone());
                     return Ok(read);
                 }

@@ -1,10 +1,10 @@
 //! What a schema demands of a value besides its type.
 
-use regex::Regex;
 use serde_json::Value;
 
 use super::cel::Judge;
 use super::node::{Edge, flag, text};
+use super::pattern::Pattern;
 
 /// The demands of one node.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +16,7 @@ pub(crate) struct Rules {
     pub(super) multiple_of: Option<Value>,
     pub(super) min_length: Option<u64>,
     pub(super) max_length: Option<u64>,
-    pub(super) pattern: Option<Regex>,
+    pub(super) pattern: Option<Pattern>,
     pub(super) min_items: Option<u64>,
     pub(super) max_items: Option<u64>,
     pub(super) unique: bool,
@@ -49,7 +49,7 @@ impl Rules {
 
     pub(super) fn read(
         schema: &Value,
-        pattern: Option<Regex>,
+        pattern: Option<Pattern>,
         mut edge: impl FnMut(&Value) -> Edge,
     ) -> Self {
         let count = |name| schema.get(name).and_then(Value::as_u64);

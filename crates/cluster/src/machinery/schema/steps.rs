@@ -27,9 +27,8 @@ impl Loops {
 
     /// Those of the worst of some expressions.
     pub(super) fn of(expressions: &[&str]) -> Self {
-        let within = |expression: &&str| {
-            Program::compile(expression).map_or(0, |program| loops(program.expression()))
-        };
+        let within =
+            |expression: &&str| Program::compile(expression).map_or(0, |program| loops(program.expression()));
         let of_letters = |expression: &&str| SPLITTING.iter().any(|function| expression.contains(function));
         Loops {
             within: expressions.iter().map(within).max().unwrap_or_default(),
@@ -54,7 +53,8 @@ impl Steps {
 
     /// Takes off what loops over a value could need; false if that is not left.
     pub(super) fn pay(&mut self, loops: Loops, value: &Value) -> bool {
-        let steps = if loops.within == 0 { 1 } else { longest(value, loops.of_letters).saturating_pow(loops.within) };
+        let steps =
+            if loops.within == 0 { 1 } else { longest(value, loops.of_letters).saturating_pow(loops.within) };
         let left = self.0.checked_sub(steps).filter(|_| !self.are_out());
         self.0 = left.unwrap_or_default();
         left.is_some()

@@ -131,7 +131,7 @@ impl Findings {
                 self.invalid(at, &value, &format!("should be at least {least} chars long"));
             }
             (.., Some(pattern)) if !pattern.is_match(text) => {
-                self.invalid(at, &value, &format!("should match '{}'", pattern.as_str()));
+                self.invalid(at, &value, &format!("should match '{}'", pattern.said));
             }
             _ => {}
         }
