@@ -16,7 +16,9 @@ pub fn apply_patch(data: &[u8]) {
     let maps = "/api/v1/namespaces/default/configmaps";
     check(&cluster, &format!("{maps}/m"), data);
     let text = std::str::from_utf8(data).unwrap_or_default();
-    let read: Option<Value> = parse(data).ok().or_else(|| serde_saphyr::from_str(text).ok());
+    // Aliases are for the server to resist.
+    let from_yaml = || (!text.contains('*')).then(|| serde_saphyr::from_str(text).ok()).flatten();
+    let read: Option<Value> = parse(data).ok().or_else(from_yaml);
     let Some(mut object) = read.filter(Value::is_object) else { return };
     name(&mut object, &cluster.name);
     let collection = if let Some((_, collection)) = built_in(&object) {

@@ -1,6 +1,6 @@
 //! A server to send inputs to.
 
-use std::cell::RefCell;
+use std::sync::{LazyLock, Mutex};
 
 use futures::FutureExt;
 use http::{Method, StatusCode};
@@ -18,15 +18,24 @@ const INPUTS: usize = 200;
 /// What an answer may be at most, in bytes: the largest body and the largest object, who owns it, and a word on each field.
 const MAX_ANSWER_BYTES: usize = 16 * MAX_BODY_BYTES;
 
-thread_local! {
-    static SERVER: RefCell<Option<(Server, usize)>> = const { RefCell::new(None) };
-    static DEFINITIONS: Definitions = Definitions::built_in().unwrap();
-}
+/// Servers that no input is using, each with how many have.
+static SERVERS: Mutex<Vec<(Server, usize)>> = Mutex::new(Vec::new());
+static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| Definitions::built_in().unwrap());
 
 /// A server, and a name that it has not seen.
 pub(crate) struct Cluster {
     server: Server,
+    used: usize,
     pub(crate) name: String,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // After a broken promise nobody knows what it is like.
+        if self.used < INPUTS && !std::thread::panicking() {
+            SERVERS.lock().unwrap().push((self.server.clone(), self.used));
+        }
+    }
 }
 
 /// What was answered.
@@ -37,22 +46,19 @@ pub(crate) struct Answer {
 }
 
 /// The shapes of kinds.
-pub(crate) fn definitions<T>(look: impl FnOnce(&Definitions) -> T) -> T {
-    DEFINITIONS.with(look)
+pub(crate) fn definitions() -> &'static Definitions {
+    &DEFINITIONS
 }
 
 impl Cluster {
     /// For one input.
     pub(crate) fn new() -> Self {
-        SERVER.with_borrow_mut(|slot| {
-            let fresh = slot.take().filter(|(_, used)| *used < INPUTS);
-            let (server, used) = fresh.unwrap_or_else(|| {
-                let clock = Clock::at("2026-01-02T03:04:05Z".parse().unwrap());
-                (Server::new(Settings { history: 16, ..Settings::new(clock) }).unwrap(), 0)
-            });
-            *slot = Some((server.clone(), used + 1));
-            Cluster { server, name: format!("x{used}") }
-        })
+        let idle = SERVERS.lock().unwrap().pop();
+        let (server, used) = idle.unwrap_or_else(|| {
+            let clock = Clock::at("2026-01-02T03:04:05Z".parse().unwrap());
+            (Server::new(Settings { history: 16, ..Settings::new(clock) }).unwrap(), 0)
+        });
+        Cluster { server, used: used + 1, name: format!("x{used}") }
     }
 
     /// Sends a request. What comes back is checked as far as every answer can be.

@@ -69,7 +69,7 @@ pub fn strategic_patch(data: &[u8]) {
     let Ok(object) = parse(document) else { return };
     let Some((kind, collection)) = built_in(&object) else { return };
     if let Ok(patch) = parse(body) {
-        let schema = definitions(|definitions| definitions.kind(kind.0, kind.1, kind.2)).unwrap();
+        let schema = definitions().kind(kind.0, kind.1, kind.2).unwrap();
         let merged = patch::strategic(&object, &patch, &schema);
         if let Ok(merged) = &merged {
             assert!(depth(merged) <= depth(&object).max(depth(&patch)), "the document gets deeper");

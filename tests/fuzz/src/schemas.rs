@@ -24,7 +24,7 @@ pub fn custom_schema(data: &[u8]) {
     }
     // What is stored of the schema is what counts.
     let schema = defined.body["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
-    let shape = definitions(|definitions| definitions.custom(&schema));
+    let shape = definitions().custom(&schema);
     let collection = format!("/apis/example.com/v1/namespaces/default/{plural}");
     for body in parts.get(1..).unwrap_or_default() {
         let Ok(mut object) = parse(body) else { continue };
@@ -45,7 +45,7 @@ pub fn custom_schema(data: &[u8]) {
 pub fn built_in_schema(data: &[u8]) {
     let Ok(mut object) = parse(data) else { return };
     let Some((kind, collection)) = built_in(&object) else { return };
-    let shape = definitions(|definitions| definitions.kind(kind.0, kind.1, kind.2)).unwrap();
+    let shape = definitions().kind(kind.0, kind.1, kind.2).unwrap();
     let cluster = Cluster::new();
     name(&mut object, &cluster.name);
     settles(&shape, &object);
