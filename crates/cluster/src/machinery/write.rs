@@ -365,6 +365,9 @@ impl Wish<'_> {
                 );
                 return Err(Refusal::conflict(self.kind.resource(), name, &why));
             }
+            if !said_version.is_empty() {
+                parse_version(&said_version).map_err(Refusal::internal)?;
+            }
             return self.newcomer(state, made, dry_run, Vec::new(), |object, _| Ok(object));
         };
         self.check_uid(&said_uid, &live, name)?;
