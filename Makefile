@@ -16,7 +16,7 @@ fuzz: ; mkdir -p fuzz/artifacts/$(TARGET) $(fuzzing)/corpus/$(TARGET) && cp Carg
 	RUSTFLAGS="$(coverage)" CARGO_TARGET_DIR=$(fuzzing) cargo run --manifest-path fuzz/Cargo.toml --release --target $(shell uname -m)-unknown-linux-gnu --bin $(TARGET) -- \
 	$(fuzzing)/corpus/$(TARGET) fuzz/corpus/$(TARGET) -artifact_prefix=fuzz/artifacts/$(TARGET)/ -max_total_time=$(or $(SECONDS),60) -max_len=16384 -timeout=20 -rss_limit_mb=2048
 fuzzing = $(CARGO_TARGET_DIR)/fuzz
-coverage = --cfg fuzzing -C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=4 -C llvm-args=-sanitizer-coverage-inline-8bit-counters -C llvm-args=-sanitizer-coverage-pc-table -C llvm-args=-sanitizer-coverage-trace-compares
+coverage = --cfg fuzzing -C codegen-units=1 -C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=4 -C llvm-args=-sanitizer-coverage-inline-8bit-counters -C llvm-args=-sanitizer-coverage-pc-table -C llvm-args=-sanitizer-coverage-trace-compares
 # The memory and speed of the embedded cluster, as the rows of a table in docs/benchmarks.md.
 bench-cluster: ; cargo run --locked -q --release -p sts-plus-simulate --bin bench-cluster
 # The chart's copy of the kinds, after a change of their types in crates/api.

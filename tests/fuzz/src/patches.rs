@@ -1,5 +1,7 @@
 //! Patches: what the RFCs say of them, and what a stored object becomes.
 
+use std::collections::BTreeSet;
+
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use sts_plus_cluster::machinery::patch::{self, PatchError};
@@ -75,7 +77,7 @@ pub fn strategic_patch(data: &[u8]) {
             assert!(depth(merged) <= depth(&object).max(depth(&patch)), "the document gets deeper");
             let has = |sign: &str| patch.to_string().contains(sign);
             // In new items nulls are left, which go when Go reads them.
-            if !has("$") && !has("null") {
+            if !has("$") && !has("null") && !repeats(&patch) {
                 let twice = patch::strategic(merged, &patch, &schema);
                 assert_eq!(twice.as_ref(), Ok(merged), "{object} merged with {patch} twice");
                 if !has("[") {
@@ -89,6 +91,33 @@ pub fn strategic_patch(data: &[u8]) {
     name(&mut object, &cluster.name);
     if cluster.post(&collection, &object).code == StatusCode::CREATED {
         patch_object(&cluster, &collection, STRATEGIC, body);
+    }
+}
+
+/// Whether a list names an item twice: what comes of that depends on whether the list is there already.
+fn repeats(patch: &Value) -> bool {
+    const KEYS: [&str; 10] = [
+        "name",
+        "containerPort",
+        "port",
+        "uid",
+        "ip",
+        "mountPath",
+        "devicePath",
+        "topologyKey",
+        "type",
+        "key",
+    ];
+    match patch {
+        Value::Object(fields) => fields.values().any(repeats),
+        Value::Array(items) => {
+            let twice = |key: &&str| {
+                let mut seen = BTreeSet::new();
+                items.iter().filter_map(|item| item.get(*key)).any(|own| !seen.insert(own.to_string()))
+            };
+            KEYS.iter().any(twice) || items.iter().any(repeats)
+        }
+        _ => false,
     }
 }
 
@@ -183,7 +212,8 @@ fn patch_object(cluster: &Cluster, collection: &str, content_type: &str, body: &
     }
     assert_eq!(answer.body, after.body, "another object is stored than was answered");
     let text = String::from_utf8_lossy(body);
-    if content_type == MERGE || content_type == STRATEGIC && !text.contains('$') {
+    let is_plain = !text.contains('$') && !parse(body).is_ok_and(|patch| repeats(&patch));
+    if content_type == MERGE || content_type == STRATEGIC && is_plain {
         let again = cluster.send(&Method::PATCH, path, content_type, body);
         let is_about_one_version = text.contains("resourceVersion") && again.code == StatusCode::CONFLICT;
         assert!(

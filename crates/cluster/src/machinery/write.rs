@@ -349,6 +349,9 @@ impl Wish<'_> {
         let own = |live: Option<&Value>, applied: &Value, state: &State| {
             let mut merged = apply::apply(live, applied, &manager, force, schema, state.clock.timestamp())
                 .map_err(decode::apply_refusal)?;
+            if let Some(why) = schema.mistyped(&merged).filter(|_| !self.kind.custom) {
+                return Err(self.unconverted(name, &why));
+            }
             schema.prune(&mut merged);
             schema.normalize(&mut merged);
             Ok::<Value, Refusal>(merged)
@@ -377,6 +380,23 @@ impl Wish<'_> {
         let shown = show::convert(self.kind, Some(self.version), &live).into_owned();
         let merged = own(Some(&shown), &applied, state)?;
         self.revise(state, &key, live, merged, dry_run, Vec::new(), |object, _, _| Ok(object))
+    }
+
+    /// What is applied has the right types, but not every text is a time or an amount. Go converts it here instead of
+    /// reading it, and words that differently.
+    fn unconverted(&self, name: &str, why: &str) -> Refusal {
+        let kind = format!("{}/{}, Kind={}", self.kind.group, self.version.name, self.kind.kind);
+        let why = match why.split_once(" of type ") {
+            Some((unread, wanted)) if unread.starts_with("json: cannot unmarshal number") => {
+                format!("cannot convert float64 to {wanted}")
+            }
+            _ if why.starts_with("illegal base64") => format!("error decoding from json: {why}"),
+            _ => why.to_owned(),
+        };
+        Refusal::internal(format!(
+            "failed to convert new object (/{name}; {kind}) to proper version: unable to convert unstructured object to \
+             {kind}: {why}"
+        ))
     }
 
     /// A new state of an object that exists.
