@@ -15,6 +15,7 @@ use super::selector::Selector;
 use super::show::View;
 use super::state::State;
 use super::store::Key;
+use super::stored::Stored;
 use crate::kinds::Kind;
 
 /// Which objects a list, a watch or a deletion of many is about.
@@ -144,7 +145,7 @@ pub(crate) fn get(state: &State, request: &Request, view: &View, name: &str) -> 
     let kind = &view.kind;
     let key = kind.key(request.place.namespace.as_deref().unwrap_or_default(), name);
     match state.store.get(&key) {
-        Some(object) => Ok(super::show::bytes(&*view.object(object))),
+        Some(object) => Ok(view.object(object)),
         None => Err(Refusal::not_found(kind.resource(), name)),
     }
 }
@@ -194,7 +195,18 @@ impl Continue {
     }
 }
 
+/// A list, as text.
 pub(crate) fn list(state: &State, request: &Request, view: &View) -> Result<Vec<u8>, Refusal> {
+    let (metadata, found) = find(state, request, view)?;
+    Ok(view.list(&metadata, found.iter().map(|object| &**object)))
+}
+
+/// The objects that a list shows, and its own metadata.
+pub(crate) fn find(
+    state: &State,
+    request: &Request,
+    view: &View,
+) -> Result<(Value, Vec<Arc<Stored>>), Refusal> {
     let kind = &view.kind;
     let filter = Filter::read(request, kind)?;
     let options = ListOptions::read(&request.query, false)?;
@@ -205,7 +217,7 @@ pub(crate) fn list(state: &State, request: &Request, view: &View) -> Result<Vec<
     let current = state.store.version();
 
     let mut version = current;
-    let mut past: Option<BTreeMap<Key, Arc<Value>>> = None;
+    let mut past: Option<BTreeMap<Key, Arc<Stored>>> = None;
     if let Some(token) = &token {
         if options.version.as_deref().is_some_and(|version| version != "0") {
             let why = "specifying resource version is not allowed when using continue";
@@ -235,11 +247,11 @@ pub(crate) fn list(state: &State, request: &Request, view: &View) -> Result<Vec<
     let start = token.as_ref().map(|token| token.key(kind, namespace));
     let is_due = |key: &Key| start.as_ref().is_none_or(|start| key >= start);
     let is_here = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);
-    let due: Vec<(&Key, &Arc<Value>)> = match &past {
+    let due: Vec<(&Key, &Arc<Stored>)> = match &past {
         Some(past) => past.iter().filter(|(key, _)| is_due(key) && is_here(key)).collect(),
         None => state.store.list(kind.id, namespace).filter(|(key, _)| is_due(key)).collect(),
     };
-    let mut found: Vec<(&Key, &Arc<Value>)> =
+    let mut found: Vec<(&Key, &Arc<Stored>)> =
         due.iter().copied().filter(|(key, object)| filter.matches(key, object)).collect();
 
     let mut metadata = Map::from_iter([("resourceVersion".to_owned(), version.to_string().into())]);
@@ -257,5 +269,5 @@ pub(crate) fn list(state: &State, request: &Request, view: &View) -> Result<Vec<
         }
         found.truncate(limit);
     }
-    Ok(view.list(Value::Object(metadata), found.into_iter().map(|(_, object)| &**object)))
+    Ok((Value::Object(metadata), found.into_iter().map(|(_, object)| Arc::clone(object)).collect()))
 }

@@ -14,6 +14,7 @@ use super::patch;
 use super::schema::Cause;
 use super::selector::Selector;
 use super::state::State;
+use super::stored::Stored;
 use super::write::Wish;
 use crate::kinds::{Kind, Scale};
 
@@ -127,7 +128,7 @@ impl Wish<'_> {
         state: &State,
         scale: &Scale,
         name: &str,
-        live: &Arc<Value>,
+        live: &Arc<Stored>,
         dry_run: bool,
     ) -> Result<Draft, Refusal> {
         let said = decode::applied("Scale", API_VERSION, self.body)?;

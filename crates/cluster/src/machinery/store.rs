@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::bell::{Bell, Ear};
 use super::object;
+use super::stored::Stored;
 use serde_json::Value;
 
 /// Changes of one kind that are kept. Far more than a watcher falls behind by; a pod's change is some 10 kB.
@@ -57,9 +58,9 @@ pub struct Change {
     /// The object.
     pub key: Key,
     /// What it was before; none when it was created.
-    pub before: Option<Arc<Value>>,
+    pub before: Option<Arc<Stored>>,
     /// What it is now, or was last, then with the version of its end.
-    pub object: Arc<Value>,
+    pub object: Arc<Stored>,
     /// Whether this was its end.
     pub deleted: bool,
 }
@@ -74,7 +75,7 @@ pub struct Compacted {
 
 #[derive(Debug, Default)]
 struct Records {
-    objects: BTreeMap<Key, Arc<Value>>,
+    objects: BTreeMap<Key, Arc<Stored>>,
     past: VecDeque<Change>,
     /// Changes up to this version may be missing from `past`.
     compacted: u64,
@@ -104,12 +105,12 @@ impl Store {
     }
 
     /// One object.
-    pub fn get(&self, key: &Key) -> Option<&Arc<Value>> {
+    pub fn get(&self, key: &Key) -> Option<&Arc<Stored>> {
         self.kinds.get(&key.kind)?.objects.get(key)
     }
 
     /// All objects of a kind, or those of a namespace, in order.
-    pub fn list(&self, kind: KindId, namespace: Option<&str>) -> impl Iterator<Item = (&Key, &Arc<Value>)> {
+    pub fn list(&self, kind: KindId, namespace: Option<&str>) -> impl Iterator<Item = (&Key, &Arc<Stored>)> {
         let objects = self.kinds.get(&kind).map(|records| {
             // A namespace's objects are one stretch: nothing sorts between its first and its last path.
             let start =
@@ -123,7 +124,7 @@ impl Store {
     }
 
     /// All objects of a kind as they were at a version.
-    pub fn list_at(&self, kind: KindId, version: u64) -> Result<BTreeMap<Key, Arc<Value>>, Compacted> {
+    pub fn list_at(&self, kind: KindId, version: u64) -> Result<BTreeMap<Key, Arc<Stored>>, Compacted> {
         let Some(records) = self.kinds.get(&kind) else {
             return Ok(BTreeMap::new());
         };
@@ -172,10 +173,10 @@ impl Store {
     }
 
     /// Puts an object in its place, with a new version.
-    pub fn put(&mut self, key: Key, mut object: Value) -> Arc<Value> {
+    pub fn put(&mut self, key: Key, mut object: Value) -> Arc<Stored> {
         self.version += 1;
         object::metadata(&mut object).insert("resourceVersion".into(), self.version.to_string().into());
-        let object = Arc::new(object);
+        let object = Stored::new(object);
         let records = self.kinds.entry(key.kind).or_default();
         let before = records.objects.insert(key.clone(), Arc::clone(&object));
         self.record(Change {
@@ -189,10 +190,10 @@ impl Store {
     }
 
     /// Removes an object. `last` is what is told of it; its version becomes that of its end.
-    pub fn remove(&mut self, key: Key, mut last: Value) -> Arc<Value> {
+    pub fn remove(&mut self, key: Key, mut last: Value) -> Arc<Stored> {
         self.version += 1;
         object::metadata(&mut last).insert("resourceVersion".into(), self.version.to_string().into());
-        let object = Arc::new(last);
+        let object = Stored::new(last);
         let before = self.kinds.entry(key.kind).or_default().objects.remove(&key);
         self.record(Change {
             version: self.version,

@@ -18,6 +18,7 @@ use super::schema::Cause;
 use super::show;
 use super::state::State;
 use super::store::Key;
+use super::stored::Stored;
 use crate::kinds::{Kind, Version, meta};
 
 pub(crate) use super::draft::{amend, introduce};
@@ -377,7 +378,7 @@ impl Wish<'_> {
         &self,
         state: &State,
         key: &Key,
-        live: Arc<Value>,
+        live: Arc<Stored>,
         mut object: Value,
         dry_run: bool,
         warnings: Vec<String>,
