@@ -2,7 +2,7 @@
 STS_PLUS_CACHE ?= $(HOME)/.cache/sts-plus
 export STS_PLUS_CACHE
 export CARGO_TARGET_DIR ?= $(STS_PLUS_CACHE)/target
-.PHONY: test lint testbed simulate bench bench-cluster bench-statefulset fidelity fmt dist crds schemas
+.PHONY: test lint testbed fuzz simulate bench bench-cluster bench-statefulset fidelity fmt dist crds schemas
 
 # The README's test command. Go first, then Rust: two builds at once are slower than one after the other.
 test: testbed dist ; cargo build --locked -p sts-plus-cli && tests/run
@@ -11,6 +11,12 @@ lint: ; cargo fmt --all --check && cargo clippy --workspace --all-targets --lock
 fmt: ; cargo fmt --all
 # Runs seeds of the simulator: make simulate SEEDS=10000 FIRST=1; with TRACE=1 it tells what happens. See docs/simulation.md.
 simulate: ; cargo run --locked -q --release -p sts-plus-simulate --bin sts-plus-simulate -- --first $(or $(FIRST),1) --seeds $(or $(SEEDS),1000) $(if $(TRACE),--trace)
+# One target with libFuzzer, which takes a C++ compiler and a stable Rust: make fuzz TARGET=json_patch SECONDS=60. What it finds is kept in fuzz/artifacts.
+fuzz: ; mkdir -p fuzz/artifacts/$(TARGET) $(fuzzing)/corpus/$(TARGET) && cp Cargo.lock fuzz/ && \
+	RUSTFLAGS="$(coverage)" CARGO_TARGET_DIR=$(fuzzing) cargo run --manifest-path fuzz/Cargo.toml --release --target $(shell uname -m)-unknown-linux-gnu --bin $(TARGET) -- \
+	$(fuzzing)/corpus/$(TARGET) fuzz/corpus/$(TARGET) -artifact_prefix=fuzz/artifacts/$(TARGET)/ -max_total_time=$(or $(SECONDS),60) -max_len=16384 -timeout=20 -rss_limit_mb=2048
+fuzzing = $(CARGO_TARGET_DIR)/fuzz
+coverage = --cfg fuzzing -C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=4 -C llvm-args=-sanitizer-coverage-inline-8bit-counters -C llvm-args=-sanitizer-coverage-pc-table -C llvm-args=-sanitizer-coverage-trace-compares
 # The memory and speed of the embedded cluster, as the rows of a table in docs/benchmarks.md.
 bench-cluster: ; cargo run --locked -q --release -p sts-plus-simulate --bin bench-cluster
 # The chart's copy of the kinds, after a change of their types in crates/api.

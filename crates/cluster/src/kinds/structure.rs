@@ -1,9 +1,9 @@
 //! Whether the schema of a custom resource is structural, and its defaults fit it.
 
-use regex::Regex;
 use serde_json::Value;
 
 use crate::machinery::object::{self, text};
+use crate::machinery::schema::pattern::Patterns;
 use crate::machinery::schema::{Cause, Schema};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -31,7 +31,7 @@ enum Role {
 /// What is wrong with a schema; `at` is where it stands.
 pub(super) fn causes(schema: &Value, at: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
-    structure(schema, at, Role::Root, &mut causes);
+    structure(schema, at, Role::Root, &mut Patterns::default(), &mut causes);
     if causes.is_empty() {
         defaults(schema, at, &mut causes);
     }
@@ -42,7 +42,7 @@ fn is(schema: &Value, flag: &str) -> bool {
     schema.get(flag) == Some(&Value::Bool(true))
 }
 
-fn structure(schema: &Value, at: &str, role: Role, causes: &mut Vec<Cause>) {
+fn structure(schema: &Value, at: &str, role: Role, patterns: &mut Patterns, causes: &mut Vec<Cause>) {
     if schema.get("$ref").is_some() {
         causes.push(Cause::forbidden(format!("{at}.$ref"), "$ref is not supported"));
         return;
@@ -80,7 +80,7 @@ fn structure(schema: &Value, at: &str, role: Role, causes: &mut Vec<Cause>) {
         causes.push(Cause::forbidden(format!("{at}.additionalProperties"), why));
     }
     if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
-        causes.extend(pattern_cause(pattern, at));
+        causes.extend(pattern_cause(pattern, at, patterns));
     }
     lists(schema, kind, at, causes);
     if role == Role::Root || is(schema, "x-kubernetes-embedded-resource") {
@@ -92,27 +92,25 @@ fn structure(schema: &Value, at: &str, role: Role, causes: &mut Vec<Cause>) {
     }
     for field in ["allOf", "anyOf", "oneOf"] {
         for (index, overlay) in object::list(schema, &format!("/{field}")).iter().enumerate() {
-            laid_over(overlay, &format!("{at}.{field}[{index}]"), causes);
+            laid_over(overlay, &format!("{at}.{field}[{index}]"), patterns, causes);
         }
     }
     if let Some(overlay) = schema.get("not") {
-        laid_over(overlay, &format!("{at}.not"), causes);
+        laid_over(overlay, &format!("{at}.not"), patterns, causes);
     }
     for (name, inner) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        structure(inner, &format!("{at}.properties[{name}]"), Role::Field, causes);
+        structure(inner, &format!("{at}.properties[{name}]"), Role::Field, patterns, causes);
     }
     if let Some(inner) = schema.get("additionalProperties").filter(|inner| inner.is_object()) {
-        structure(inner, &format!("{at}.additionalProperties"), Role::Field, causes);
+        structure(inner, &format!("{at}.additionalProperties"), Role::Field, patterns, causes);
     }
     if let Some(inner) = schema.get("items").filter(|inner| inner.is_object()) {
-        structure(inner, &format!("{at}.items"), Role::Item, causes);
+        structure(inner, &format!("{at}.items"), Role::Item, patterns, causes);
     }
 }
 
-fn pattern_cause(pattern: &str, at: &str) -> Option<Cause> {
-    Regex::new(pattern).err()?;
-    let open = pattern.matches('(').count() > pattern.matches(')').count();
-    let why = if open { "missing closing )" } else { "invalid or unsupported Perl syntax" };
+fn pattern_cause(pattern: &str, at: &str, patterns: &mut Patterns) -> Option<Cause> {
+    let why = patterns.read(pattern).err()?;
     let why =
         format!("must be a valid regular expression, but isn't: error parsing regexp: {why}: `{pattern}`");
     Some(Cause::invalid(format!("{at}.pattern"), &pattern.into(), &why))
@@ -165,25 +163,28 @@ fn lists(schema: &Value, kind: &str, at: &str, causes: &mut Vec<Cause>) {
 }
 
 /// What is laid over a structure may narrow it, and say nothing of its own.
-fn laid_over(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn laid_over(schema: &Value, at: &str, patterns: &mut Patterns, causes: &mut Vec<Cause>) {
+    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
+        causes.extend(pattern_cause(pattern, at, patterns));
+    }
     for field in STRUCTURAL {
         if schema.get(field).is_some() {
             causes.push(Cause::forbidden(format!("{at}.{field}"), "must be empty to be structural"));
         }
     }
     for (name, inner) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        laid_over(inner, &format!("{at}.properties[{name}]"), causes);
+        laid_over(inner, &format!("{at}.properties[{name}]"), patterns, causes);
     }
     if let Some(inner) = schema.get("items").filter(|inner| inner.is_object()) {
-        laid_over(inner, &format!("{at}.items"), causes);
+        laid_over(inner, &format!("{at}.items"), patterns, causes);
     }
     for field in ["allOf", "anyOf", "oneOf"] {
         for (index, inner) in object::list(schema, &format!("/{field}")).iter().enumerate() {
-            laid_over(inner, &format!("{at}.{field}[{index}]"), causes);
+            laid_over(inner, &format!("{at}.{field}[{index}]"), patterns, causes);
         }
     }
     if let Some(inner) = schema.get("not") {
-        laid_over(inner, &format!("{at}.not"), causes);
+        laid_over(inner, &format!("{at}.not"), patterns, causes);
     }
 }
 

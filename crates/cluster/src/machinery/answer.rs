@@ -1,6 +1,7 @@
 //! Refusals, worded as Kubernetes words them: clients match on the code and the reason, people read the message.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -131,13 +132,9 @@ impl Refusal {
     /// `kind` and `name` are those of the object.
     pub(crate) fn invalid(kind: About<'_>, name: &str, causes: &[Cause]) -> Self {
         // Each complaint is told once, however often it is counted.
-        let mut said: Vec<String> = Vec::new();
-        for cause in causes {
-            let one = format!("{}: {}", cause.field, cause.message);
-            if !said.contains(&one) {
-                said.push(one);
-            }
-        }
+        let mut seen = BTreeSet::new();
+        let said = causes.iter().filter(|cause| seen.insert((&cause.field, &cause.message)));
+        let said: Vec<String> = said.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         let said = match said.as_slice() {
             [one] => one.clone(),
             all => format!("[{}]", all.join(", ")),

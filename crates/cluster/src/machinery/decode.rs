@@ -16,6 +16,8 @@ const CUSTOM_PATCHES: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 /// Versions of kinds that Kubernetes has types for and serves no longer.
 const RETIRED: [&str; 2] = ["apps/v1beta1", "apps/v1beta2"];
+/// Values that the aliases of a YAML text may repeat altogether: few letters could stand for billions.
+const MAX_REPEATED: usize = 100_000;
 /// What decides whether a text is an object of some kind.
 pub(crate) const TYPE_META: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
@@ -46,7 +48,13 @@ impl PatchKind {
 fn parse(content_type: &str, body: &[u8]) -> Result<Document, String> {
     if content_type.ends_with("yaml") && !body.trim_ascii_start().starts_with(b"{") {
         let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
-        let value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let options = serde_saphyr::options! {
+            alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPEATED },
+        };
+        let value = serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+        if json::depth(&value) > json::MAX_DEPTH {
+            return Err(json::TOO_DEEP.to_owned());
+        }
         return Ok(Document { value, duplicates: Vec::new() });
     }
     json::read(body)
@@ -229,7 +237,8 @@ pub(crate) fn conform(
     };
     if strictness != Strictness::Ignore {
         let unknown = version.schema.unknown_fields(object);
-        complaints.extend(unknown.iter().map(|at| format!("unknown field \"{at}\"")));
+        let most = json::MAX_COMPLAINTS.saturating_sub(complaints.len());
+        complaints.extend(unknown.iter().take(most).map(|at| format!("unknown field \"{at}\"")));
     }
     if strictness == Strictness::Strict && !complaints.is_empty() {
         return Err(format!("strict decoding error: {}", complaints.join(", ")));

@@ -15,6 +15,10 @@ use super::store::Key;
 use super::stored::Stored;
 use crate::kinds::{Kind, Scale, meta};
 
+/// Largest object that is stored, in bytes: what etcd takes, less what it needs besides. Without it patches could make an
+/// object larger than any body.
+pub(crate) const MAX_OBJECT_BYTES: usize = 3 * 512 * 1024 - 512;
+
 /// An object on its way into the store, in its stored version.
 pub(crate) struct Draft {
     pub(crate) kind: Arc<Kind>,
@@ -129,10 +133,29 @@ impl Draft {
                 return Ok(Written { object: Stored::new(object), created });
             }
         }
+        if bytes(&object) > MAX_OBJECT_BYTES {
+            return Err(Refusal::internal("etcdserver: request is too large"));
+        }
         let object = state.store.put(key, object);
         kind.strategy.written(state, before.as_deref().map(Stored::value), Some(&object));
         Ok(Written { object, created })
     }
+}
+
+/// How long the text of an object is.
+fn bytes(object: &Value) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, object).map_or(usize::MAX, |()| count.0)
 }
 
 /// Whether nothing keeps a deleted object there any longer.

@@ -24,34 +24,28 @@ impl FieldSelector {
     /// Reads the text of a query, such as `metadata.name=a,status.phase!=Failed`. `known` are the kind's fields, as in
     /// `said=stored?unset`; a kind whose fields are those of all kinds is refused in other words.
     pub fn parse(text: &str, known: &[&str], has_own: bool) -> Result<Self, SelectorError> {
-        let mut terms = Vec::new();
-        for part in split_terms(text) {
-            if part.is_empty() {
-                continue;
-            }
-            let found = ["!=", "==", "="].into_iter().filter_map(|operator| {
-                let at = unescaped(part, operator)?;
-                Some((at, operator))
-            });
-            let Some((at, operator)) = found.min_by_key(|(at, operator)| (*at, usize::MAX - operator.len()))
-            else {
+        let mut read = Vec::new();
+        for part in split_terms(text).into_iter().filter(|part| !part.is_empty()) {
+            let Some((field, operator, value)) = split_term(part) else {
                 let why = format!("invalid selector: '{text}'; can't understand '{part}'");
                 return Err(SelectorError(why));
             };
-            let (field, value) = part.split_at(at);
-            let value = value.get(operator.len()..).unwrap_or_default();
+            read.push((field, operator != "!=", unescape(value)?));
+        }
+        // Whether fields are known is asked of a text that can be read.
+        let mut terms = Vec::new();
+        for (field, equal, value) in read {
             let Some((stored, unset)) = known.iter().find_map(|known| stored_as(known, field)) else {
                 let known: Vec<String> = known.iter().map(|field| format!("\"{field}\"")).collect();
                 let why = if has_own {
                     format!("field label not supported: {field}")
                 } else {
-                    format!("\"{field}\" is not a known field selector: only {}", known.join(", "))
+                    format!("{field:?} is not a known field selector: only {}", known.join(", "))
                 };
                 return Err(SelectorError(why));
             };
             let pointer = format!("/{}", stored.replace('.', "/"));
-            let unset = unset.to_owned();
-            terms.push(Term { pointer, unset, value: unescape(value), equal: operator != "!=" });
+            terms.push(Term { pointer, unset: unset.to_owned(), value, equal });
         }
         Ok(FieldSelector { terms })
     }
@@ -99,24 +93,39 @@ fn split_terms(text: &str) -> Vec<&str> {
     parts
 }
 
-fn unescaped(text: &str, operator: &str) -> Option<usize> {
-    text.match_indices(operator)
-        .map(|(at, _)| at)
-        .find(|at| !text.get(..*at).unwrap_or_default().ends_with('\\'))
+/// Field, operator and value of a term; the first operator counts, escaped or not.
+fn split_term(term: &str) -> Option<(&str, &'static str, &str)> {
+    term.char_indices().find_map(|(at, _)| {
+        let (field, rest) = term.split_at(at);
+        ["!=", "==", "="]
+            .into_iter()
+            .find_map(|operator| Some((field, operator, rest.strip_prefix(operator)?)))
+    })
 }
 
-fn unescape(value: &str) -> String {
+/// A value without its backslashes, or what Kubernetes has against it; it shows letters that are not escaped as numbers.
+fn unescape(value: &str) -> Result<String, SelectorError> {
     let mut plain = String::with_capacity(value.len());
-    let mut guarded = false;
-    for next in value.chars() {
-        if next == '\\' && !guarded {
-            guarded = true;
-        } else {
-            plain.push(next);
-            guarded = false;
-        }
+    let mut letters = value.chars();
+    while let Some(letter) = letters.next() {
+        plain.push(match letter {
+            '\\' => match letters.next() {
+                Some(escaped @ ('\\' | ',' | '=')) => escaped,
+                other => {
+                    let shown: String = ['\\'].into_iter().chain(other).collect();
+                    let why = format!("invalid field selector: invalid escape sequence: {shown}");
+                    return Err(SelectorError(why));
+                }
+            },
+            ',' | '=' => {
+                let why =
+                    format!("invalid field selector: unescaped character in value: {}", u32::from(letter));
+                return Err(SelectorError(why));
+            }
+            letter => letter,
+        });
     }
-    plain
+    Ok(plain)
 }
 
 #[cfg(test)]

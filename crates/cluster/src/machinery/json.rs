@@ -4,8 +4,24 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Most values within values; both parsers recurse along them.
-const MAX_DEPTH: usize = 127;
+/// Most values within values. Clients read 127 levels, of which an object has to leave some to what is wrapped around it
+/// (lists, events, reviews) and to the account of who owns its fields, which is deeper than the fields are.
+pub(crate) const MAX_DEPTH: usize = 110;
+/// What is said of a value that is deeper.
+pub(crate) const TOO_DEEP: &str = "exceeded max depth";
+/// Most complaints about fields that come twice or are not known, as in Kubernetes: each is as long as all names on the
+/// way.
+pub(crate) const MAX_COMPLAINTS: usize = 100;
+
+/// How many values are within values.
+pub(crate) fn depth(value: &Value) -> usize {
+    let deepest = match value {
+        Value::Object(fields) => fields.values().map(depth).max(),
+        Value::Array(items) => items.iter().map(depth).max(),
+        _ => return 0,
+    };
+    1 + deepest.unwrap_or(0)
+}
 
 /// JSON that was read.
 pub(crate) struct Document {
@@ -84,7 +100,7 @@ impl Scan<'_> {
 
     fn nested(&mut self, inner: fn(&mut Self) -> Result<(), String>) -> Result<(), String> {
         if self.depth >= MAX_DEPTH {
-            return Err("exceeded max depth".to_owned());
+            return Err(TOO_DEEP.to_owned());
         }
         self.depth += 1;
         self.at += 1;
@@ -94,7 +110,7 @@ impl Scan<'_> {
     }
 
     fn object(&mut self) -> Result<(), String> {
-        let mut names: BTreeSet<Vec<u8>> = BTreeSet::new();
+        let (mut names, mut repeated): (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) = Default::default();
         self.space();
         if self.peek() == Some(b'}') {
             self.at += 1;
@@ -108,8 +124,13 @@ impl Scan<'_> {
             let name = self.string()?;
             let dot = if self.path.is_empty() { "" } else { "." };
             self.path.push(format!("{dot}{}", String::from_utf8_lossy(&name)));
-            if !names.insert(name) {
-                self.duplicates.push(self.path.concat());
+            let is_news = names.contains(&name) && repeated.insert(name.clone());
+            names.insert(name);
+            if is_news && self.duplicates.len() < MAX_COMPLAINTS {
+                let place = self.path.concat();
+                if !self.duplicates.contains(&place) {
+                    self.duplicates.push(place);
+                }
             }
             self.space();
             if self.peek() != Some(b':') {

@@ -1,5 +1,7 @@
 //! Selecting objects by label, from the text of a query or the JSON of an object.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::label_rules::{key_problems, value_problem};
@@ -18,6 +20,8 @@ struct Requirement {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Test {
+    Equals(String),
+    Differs(String),
     In(Vec<String>),
     NotIn(Vec<String>),
     Exists,
@@ -42,7 +46,7 @@ impl Selector {
         let mut requirements = Vec::new();
         for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
             requirements
-                .push(Requirement { key: key.clone(), test: Test::In(vec![value.as_str()?.to_owned()]) });
+                .push(Requirement { key: key.clone(), test: Test::Equals(value.as_str()?.to_owned()) });
         }
         for expression in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
             let key = expression.get("key")?.as_str()?.to_owned();
@@ -80,6 +84,8 @@ impl Selector {
             let value = labels.get(&requirement.key).and_then(Value::as_str);
             let number = || value.and_then(|value| value.parse::<i64>().ok());
             match &requirement.test {
+                Test::Equals(wanted) => value == Some(wanted),
+                Test::Differs(unwanted) => value != Some(unwanted),
                 Test::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
                 Test::NotIn(values) => value.is_none_or(|value| values.iter().all(|one| one != value)),
                 Test::Exists => value.is_some(),
@@ -101,14 +107,10 @@ impl std::fmt::Display for Selector {
                 write!(f, ",")?;
             }
             match test {
-                Test::In(values) => match values.as_slice() {
-                    [value] => write!(f, "{key}={value}")?,
-                    _ => write!(f, "{key} in ({})", sorted_values(values))?,
-                },
-                Test::NotIn(values) => match values.as_slice() {
-                    [value] => write!(f, "{key}!={value}")?,
-                    _ => write!(f, "{key} notin ({})", sorted_values(values))?,
-                },
+                Test::Equals(value) => write!(f, "{key}={value}")?,
+                Test::Differs(value) => write!(f, "{key}!={value}")?,
+                Test::In(values) => write!(f, "{key} in ({})", sorted_values(values))?,
+                Test::NotIn(values) => write!(f, "{key} notin ({})", sorted_values(values))?,
                 Test::Exists => write!(f, "{key}")?,
                 Test::DoesNotExist => write!(f, "!{key}")?,
                 Test::GreaterThan(bound) => write!(f, "{key}>{bound}")?,
@@ -240,8 +242,8 @@ impl Parser {
             return Ok(Requirement { key, test: Test::Exists });
         }
         let test = match self.take() {
-            Token::Mark("=" | "==") => Test::In(vec![self.value(&key)?]),
-            Token::Mark("!=") => Test::NotIn(vec![self.value(&key)?]),
+            Token::Mark("=" | "==") => Test::Equals(self.value(&key)?),
+            Token::Mark("!=") => Test::Differs(self.value(&key)?),
             Token::Mark(">") => Test::GreaterThan(self.bound(&key)?),
             Token::Mark("<") => Test::LessThan(self.bound(&key)?),
             Token::Word(word) if word == "in" => Test::In(self.values(&key)?),
@@ -281,26 +283,26 @@ impl Parser {
             Token::Mark("(") => {}
             other => return Err(format!("found '{}' expected: '('", other.text())),
         }
-        let mut values = Vec::new();
+        let mut values = BTreeSet::new();
         let mut expects_value = true;
         loop {
             match self.take() {
                 Token::Word(value) if expects_value => {
                     check_value(key, &value)?;
-                    values.push(value);
+                    values.insert(value);
                     expects_value = false;
                 }
                 Token::Mark(",") => {
                     if expects_value {
-                        values.push(String::new());
+                        values.insert(String::new());
                     }
                     expects_value = true;
                 }
                 Token::Mark(")") => {
                     if expects_value {
-                        values.push(String::new());
+                        values.insert(String::new());
                     }
-                    return Ok(values);
+                    return Ok(values.into_iter().collect());
                 }
                 other if expects_value => {
                     return Err(format!("found '{}', expected: ',', ')' or identifier", other.text()));

@@ -58,7 +58,11 @@ fn json_selectors_select_by_label() {
 fn a_selector_is_written_as_a_scale_shows_it() {
     let selector = json!({
         "matchLabels": { "b": "2", "a": "1" },
-        "matchExpressions": [{ "key": "c", "operator": "In", "values": ["y", "x"] }],
+        "matchExpressions": [
+            { "key": "c", "operator": "In", "values": ["y", "x", "x"] },
+            { "key": "d", "operator": "NotIn", "values": ["z"] },
+        ],
     });
-    assert_eq!(Selector::from_json(&selector).unwrap().to_string(), "a=1,b=2,c in (x,y)");
+    assert_eq!(Selector::from_json(&selector).unwrap().to_string(), "a=1,b=2,c in (x,x,y),d notin (z)");
+    assert_eq!(Selector::parse("c in (y,x,x),b==2,d!=4").unwrap().to_string(), "b=2,c in (x,y),d!=4");
 }

@@ -112,7 +112,12 @@ impl Wish<'_> {
     }
 
     fn default(&self, object: &mut Value) {
-        self.version.schema.default(object);
+        let is_apply = PatchKind::of(&self.request.content_type, self.kind.custom) == Ok(PatchKind::Apply);
+        if self.kind.custom && is_apply {
+            self.version.schema.default_keeping_nulls(object);
+        } else {
+            self.version.schema.default(object);
+        }
         if self.version.convert.is_none() {
             self.kind.strategy.default(object);
         }
@@ -360,6 +365,9 @@ impl Wish<'_> {
                     "uid mismatch: the provided object specified uid {said_uid}, and no existing object was found"
                 );
                 return Err(Refusal::conflict(self.kind.resource(), name, &why));
+            }
+            if !said_version.is_empty() {
+                parse_version(&said_version).map_err(Refusal::internal)?;
             }
             return self.newcomer(state, made, dry_run, Vec::new(), |object, _| Ok(object));
         };

@@ -4,6 +4,8 @@
 use serde_json::Value;
 
 use super::PatchError;
+use crate::machinery::go;
+use crate::machinery::json::{MAX_DEPTH, TOO_DEEP, depth};
 
 #[cfg(test)]
 #[path = "json_tests.rs"]
@@ -13,15 +15,16 @@ mod tests;
 pub const MAX_OPERATIONS: usize = 10_000;
 /// Bytes that all copies of a patch may add up to, as in Kubernetes: each could double the document.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
-/// Levels of a document, which are as many as our JSON reader takes: more would exhaust the stacks of others.
-const MAX_DEPTH: usize = 127;
+/// Values that all operations of a patch may push aside or carry along: ten thousand of them on a long list would take
+/// minutes. Far beyond what people patch.
+const MAX_TOUCHED: usize = 32 * 1024 * 1024;
 
 /// The document after a JSON patch.
 pub fn json(document: &Value, patch: &Value) -> Result<Value, PatchError> {
     let Value::Array(operations) = patch else {
         let message = format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-            type_name(patch)
+            go::json_type(patch)
         );
         return Err(PatchError::Malformed(message));
     };
@@ -29,18 +32,49 @@ pub fn json(document: &Value, patch: &Value) -> Result<Value, PatchError> {
         return Err(PatchError::TooLarge(operations.len()));
     }
     let mut patched = document.clone();
-    let mut copied = 0;
+    let mut work = Work::default();
     for operation in operations {
-        step(&mut patched, operation, &mut copied)?;
+        step(&mut patched, operation, &mut work)?;
     }
     Ok(patched)
 }
 
-fn step(document: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), PatchError> {
+/// What a patch has cost so far.
+#[derive(Default)]
+struct Work {
+    /// Bytes of copies.
+    copied: usize,
+    /// Values that were pushed aside or carried along.
+    touched: usize,
+}
+
+impl Work {
+    fn copy(&mut self, value: &Value) -> Result<(), PatchError> {
+        self.copied += value.to_string().len();
+        if self.copied > MAX_COPIED {
+            return Err(inapplicable(format!(
+                "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit \
+                 {MAX_COPIED}",
+                self.copied
+            )));
+        }
+        Ok(())
+    }
+
+    fn touch(&mut self, values: usize) -> Result<(), PatchError> {
+        self.touched = self.touched.saturating_add(values);
+        if self.touched > MAX_TOUCHED {
+            return Err(inapplicable(format!("too much work: more than {MAX_TOUCHED} values are touched")));
+        }
+        Ok(())
+    }
+}
+
+fn step(document: &mut Value, operation: &Value, work: &mut Work) -> Result<(), PatchError> {
     let Value::Object(_) = operation else {
         let message = format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
-            type_name(operation)
+            go::json_type(operation)
         );
         return Err(PatchError::Malformed(message));
     };
@@ -50,24 +84,19 @@ fn step(document: &mut Value, operation: &Value, copied: &mut usize) -> Result<(
     let from = || part(operation, kind, "from");
     let given = || value.cloned().unwrap_or(Value::Null);
     match kind {
-        "add" => add(document, path()?, given(), kind),
-        "remove" => remove(document, path()?, kind).map(drop),
+        "add" => add(document, path()?, given(), kind, work),
+        "remove" => remove(document, path()?, kind, work).map(drop),
         "replace" => replace(document, path()?, given()),
         "move" => {
-            let moved = remove(document, from()?, kind)?;
-            add(document, path()?, moved, kind)
+            let moved = remove(document, from()?, kind, work)?;
+            work.touch(count(&moved))?;
+            add(document, path()?, moved, kind, work)
         }
         "copy" => {
-            let copy = find(document, from()?, kind)?.cloned().unwrap_or(Value::Null);
-            *copied += copy.to_string().len();
-            if *copied > MAX_COPIED {
-                let message = format!(
-                    "Unable to complete the copy, the accumulated size increase of copy is {copied}, \
-                     exceeding the limit {MAX_COPIED}"
-                );
-                return Err(inapplicable(message));
-            }
-            add(document, path()?, copy, kind)
+            let copy = find(document, from()?, kind)?.unwrap_or(&Value::Null);
+            work.copy(copy)?;
+            let copy = copy.clone();
+            add(document, path()?, copy, kind, work)
         }
         "test" => test(document, path()?, value),
         _ => Err(inapplicable(format!("Unexpected kind: {kind}"))),
@@ -81,7 +110,13 @@ fn part<'a>(operation: &'a Value, kind: &str, name: &str) -> Result<&'a str, Pat
         .ok_or_else(|| inapplicable(format!("{kind} operation failed to decode {name}: missing value")))
 }
 
-fn add(document: &mut Value, path: &str, value: Value, kind: &str) -> Result<(), PatchError> {
+fn add(
+    document: &mut Value,
+    path: &str,
+    value: Value,
+    kind: &str,
+    work: &mut Work,
+) -> Result<(), PatchError> {
     check_depth(path, &value)?;
     let (parent, key) = parent(document, path, kind)?;
     match parent {
@@ -93,6 +128,7 @@ fn add(document: &mut Value, path: &str, value: Value, kind: &str) -> Result<(),
             let position = if key == "-" { Ok(items.len()) } else { position(&key, items.len() + 1) };
             let position =
                 position.map_err(|why| inapplicable(format!("error in {kind} for path: '{path}': {why}")))?;
+            work.touch(items.len() - position)?;
             items.insert(position, value);
             Ok(())
         }
@@ -100,14 +136,18 @@ fn add(document: &mut Value, path: &str, value: Value, kind: &str) -> Result<(),
     }
 }
 
-fn remove(document: &mut Value, path: &str, kind: &str) -> Result<Value, PatchError> {
+fn remove(document: &mut Value, path: &str, kind: &str, work: &mut Work) -> Result<Value, PatchError> {
     let (parent, key) = parent(document, path, kind)?;
     let failed = |why: String| inapplicable(format!("error in {kind} for path: '{path}': {why}"));
     match parent {
         Value::Object(fields) => fields
             .remove(&key)
             .ok_or_else(|| failed(format!("Unable to remove nonexistent key: {key}: missing value"))),
-        Value::Array(items) => Ok(items.remove(position(&key, items.len()).map_err(failed)?)),
+        Value::Array(items) => {
+            let position = position(&key, items.len()).map_err(failed)?;
+            work.touch(items.len() - position)?;
+            Ok(items.remove(position))
+        }
         _ => Err(missing(kind, path)),
     }
 }
@@ -160,18 +200,18 @@ fn find<'a>(document: &'a mut Value, path: &str, kind: &str) -> Result<Option<&'
 
 fn check_depth(path: &str, value: &Value) -> Result<(), PatchError> {
     if path.matches('/').count() + depth(value) > MAX_DEPTH {
-        return Err(inapplicable("exceeded max depth".to_owned()));
+        return Err(inapplicable(TOO_DEEP.to_owned()));
     }
     Ok(())
 }
 
-fn depth(value: &Value) -> usize {
-    let deepest = match value {
-        Value::Object(fields) => fields.values().map(depth).max(),
-        Value::Array(items) => items.iter().map(depth).max(),
-        _ => return 0,
-    };
-    1 + deepest.unwrap_or(0)
+/// All values within a value.
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => fields.values().map(count).sum::<usize>() + 1,
+        Value::Array(items) => items.iter().map(count).sum::<usize>() + 1,
+        _ => 1,
+    }
 }
 
 /// What holds the place that a path names, and the name of the place in it.
@@ -225,15 +265,4 @@ fn missing(kind: &str, path: &str) -> PatchError {
 
 fn inapplicable(message: String) -> PatchError {
     PatchError::Inapplicable(message)
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }

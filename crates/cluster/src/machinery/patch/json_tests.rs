@@ -68,3 +68,20 @@ fn no_patch_makes_a_document_deeper_than_its_readers() {
     let refused = json(&json!({}), &deeper(MAX_DEPTH + 1)).unwrap_err();
     assert_eq!(refused.to_string(), "exceeded max depth");
 }
+
+#[test]
+fn a_long_list_is_not_shifted_for_ever() {
+    let document = json!({ "a": vec![0; 100_000] });
+    let to_and_fro = [
+        json!({ "op": "move", "from": "/a", "path": "/b" }),
+        json!({ "op": "move", "from": "/b", "path": "/a" }),
+    ];
+    let shift =
+        [json!({ "op": "add", "path": "/a/0", "value": 1 }), json!({ "op": "remove", "path": "/a/0" })];
+    for operations in [to_and_fro, shift] {
+        assert!(json(&document, &Value::from(operations.to_vec())).is_ok());
+        let many = operations.iter().cycle().take(MAX_OPERATIONS).cloned().collect::<Vec<_>>();
+        let refused = json(&document, &Value::from(many)).unwrap_err();
+        assert!(refused.to_string().starts_with("too much work"), "{refused}");
+    }
+}

@@ -3,7 +3,7 @@
 //! Directives in the patch say what merging cannot: `$patch` replaces or deletes, `$deleteFromPrimitiveList/NAME`
 //! takes out of a list, `$setElementOrder/NAME` sorts one, `$retainKeys` clears what a union no longer holds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -68,7 +68,8 @@ fn merge_fields(mut fields: Fields, mut changes: Fields, view: Option<View<'_>>)
             }
             (Some(Value::Array(before)), Value::Array(change)) => {
                 let merged = if taken_out {
-                    before.into_iter().filter(|item| !change.contains(item)).collect()
+                    let gone = Places::of(&change, None)?;
+                    before.into_iter().filter(|item| gone.find(item).is_none()).collect()
                 } else {
                     merge_list(before, change, member)?
                 };
@@ -159,12 +160,8 @@ fn merge_list(before: Vec<Value>, change: Vec<Value>, view: Option<View<'_>>) ->
     let Some(view) = view.filter(|view| view.edge().merge) else { return Ok(change) };
     let Some(of_objects) = holds_objects(&before, &change)? else { return Ok(before) };
     if !of_objects {
-        let mut merged: Vec<Value> = Vec::new();
-        for item in before.iter().chain(&change) {
-            if !merged.contains(item) {
-                merged.push(item.clone());
-            }
-        }
+        let mut seen = BTreeSet::new();
+        let merged = before.iter().chain(&change).filter(|item| seen.insert(text(item))).cloned().collect();
         return arrange(merged, &change, &before, None);
     }
     let Some(key) = view.edge().merge_key.as_deref() else {
@@ -172,16 +169,16 @@ fn merge_list(before: Vec<Value>, change: Vec<Value>, view: Option<View<'_>>) ->
     };
     let (before, change) = follow_directives(before, change, key)?;
     let mut merged = before.clone();
+    let mut places = Places::of_those_with(&merged, key);
     for item in &change {
         let own = identity(item, Some(key))?;
-        match merged.iter_mut().find(|old| old.get(key) == Some(own)) {
-            Some(old) => {
-                let (Value::Object(fields), Value::Object(changes)) = (old.take(), item.clone()) else {
-                    continue;
-                };
-                *old = Value::Object(merge_fields(fields, changes, view.items())?);
-            }
-            None => merged.push(item.clone()),
+        let Some(old) = places.find(own).and_then(|place| merged.get_mut(place)) else {
+            places.add(own, merged.len());
+            merged.push(item.clone());
+            continue;
+        };
+        if let (Value::Object(fields), Value::Object(changes)) = (old.take(), item.clone()) {
+            *old = Value::Object(merge_fields(fields, changes, view.items())?);
         }
     }
     arrange(merged, &change, &before, Some(key))
@@ -211,13 +208,12 @@ fn follow_directives(
     change: Vec<Value>,
     key: &str,
 ) -> Merged<(Vec<Value>, Vec<Value>)> {
-    let (mut kept, mut replaces) = (Vec::new(), false);
+    let (mut kept, mut gone, mut replaces) = (Vec::new(), BTreeSet::new(), false);
     for item in change {
         match item.get(DIRECTIVE).map(|directive| (directive, directive.as_str())) {
             None => kept.push(item),
             Some((_, Some(DELETE))) => {
-                let own = identity(&item, Some(key))?;
-                before.retain(|old| old.get(key) != Some(own));
+                gone.insert(text(identity(&item, Some(key))?));
             }
             Some((_, Some(REPLACE))) => replaces = true,
             Some((_, Some("merge"))) => {
@@ -229,24 +225,21 @@ fn follow_directives(
             }
         }
     }
+    before.retain(|old| old.get(key).is_none_or(|own| !gone.contains(&text(own))));
     Ok(if replaces { (kept, Vec::new()) } else { (before, kept) })
 }
 
 /// Puts the items of a patch into its order and weaves them between those that it does not mention.
 fn arrange(merged: Vec<Value>, order: &[Value], before: &[Value], key: Option<&str>) -> Merged<Vec<Value>> {
-    let place = |item: &Value, list: &[Value]| -> Merged<Option<usize>> {
-        let own = identity(item, key)?;
-        for (position, other) in list.iter().enumerate() {
-            if identity(other, key)? == own {
-                return Ok(Some(position));
-            }
-        }
-        Ok(None)
-    };
+    if merged.is_empty() {
+        return Ok(merged);
+    }
+    let (wanted, before) = (Places::of(order, key)?, Places::of(before, key)?);
     let (mut ordered, mut others) = (Vec::new(), Vec::new());
     for item in merged {
-        let old = place(&item, before)?;
-        match place(&item, order)? {
+        let own = identity(&item, key)?;
+        let old = before.find(own);
+        match wanted.find(own) {
             Some(position) => ordered.push((position, old, item)),
             None => others.push((old, item)),
         }
@@ -264,6 +257,43 @@ fn arrange(merged: Vec<Value>, order: &[Value], before: &[Value], key: Option<&s
     }
     arranged.extend(others.map(|(_, other)| other));
     Ok(arranged)
+}
+
+/// Where the items of a list are first found, by what they are known by. Lists may be long: each is searched once.
+struct Places(BTreeMap<String, usize>);
+
+impl Places {
+    fn of(list: &[Value], key: Option<&str>) -> Merged<Self> {
+        let mut places = Places(BTreeMap::new());
+        for (place, item) in list.iter().enumerate() {
+            places.add(identity(item, key)?, place);
+        }
+        Ok(places)
+    }
+
+    /// Of the items that have the key.
+    fn of_those_with(list: &[Value], key: &str) -> Self {
+        let mut places = Places(BTreeMap::new());
+        for (place, item) in list.iter().enumerate() {
+            if let Some(own) = item.get(key) {
+                places.add(own, place);
+            }
+        }
+        places
+    }
+
+    fn add(&mut self, own: &Value, place: usize) {
+        self.0.entry(text(own)).or_insert(place);
+    }
+
+    fn find(&self, own: &Value) -> Option<usize> {
+        self.0.get(&text(own)).copied()
+    }
+}
+
+/// Equal values have equal texts: fields are in order.
+fn text(value: &Value) -> String {
+    value.to_string()
 }
 
 /// What an item of a list is known by.

@@ -15,6 +15,7 @@ use kube::core::cel::{
 };
 use serde_json::{Map, Value};
 
+use super::steps::{Loops, Steps};
 use super::{Cause, List, Path, View};
 
 #[cfg(test)]
@@ -33,6 +34,9 @@ const MAX_EXPRESSION_NESTING: usize = 32;
 const STACK_BYTES: usize = 64 * 1024 * 1024;
 /// Deepest schema below a rule, in levels: kube judges nothing below.
 const MAX_SCHEMA_DEPTH: usize = 60;
+/// What Kubernetes says when its own count of steps runs out.
+const OUT_OF_STEPS: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
 /// What a rule may call its refusal.
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
@@ -67,14 +71,20 @@ pub(crate) fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Opti
 
 /// Rules of one node, ready to be judged.
 #[derive(Clone, Debug)]
-pub(crate) struct Judge(Option<Arc<CompiledSchema>>);
+pub(crate) struct Judge {
+    rules: Option<Arc<CompiledSchema>>,
+    loops: Loops,
+}
 
 impl Judge {
     /// Reads the rules of a schema's root; nothing where there are none.
     pub(super) fn read(schema: &Value) -> Option<Self> {
         let rules = schema.get(RULES)?.as_array().filter(|rules| !rules.is_empty())?;
         let compiled = with_large_stack(|| compile_schema(&Self::prepared(schema, rules)));
-        Some(Judge(compiled.map(Arc::new)))
+        let expressions = rules.iter().flat_map(|rule| [rule.get("rule"), rule.get("messageExpression")]);
+        let expressions: Vec<&str> = expressions.flatten().filter_map(Value::as_str).collect();
+        let loops = with_large_stack(|| Loops::of(&expressions)).unwrap_or(Loops::ENDLESS);
+        Some(Judge { rules: compiled.map(Arc::new), loops })
     }
 
     /// The schema with the rules of its root only.
@@ -98,7 +108,7 @@ impl Judge {
 
     /// Whether a rule is about a change.
     fn is_transition(&self, rule: &str) -> bool {
-        self.0
+        self.rules
             .iter()
             .flat_map(|rules| &rules.validations)
             .flatten()
@@ -109,11 +119,29 @@ impl Judge {
 /// What the rules have against an object; `before` is what it replaces.
 pub(super) fn judge(object: &Value, before: Option<&Value>, view: View<'_>) -> Vec<Cause> {
     let found = with_large_stack(|| {
-        let mut found = Vec::new();
-        visit(object, before, false, view, &Path::default(), &mut found);
-        found
+        let mut findings = Findings::default();
+        visit(object, before, false, view, &Path::default(), &mut findings);
+        findings.causes
     });
     found.unwrap_or_else(|| vec![Cause::forbidden(super::validate::NOWHERE, UNJUDGED)])
+}
+
+#[derive(Default)]
+struct Findings {
+    causes: Vec<Cause>,
+    steps: Steps,
+}
+
+impl Findings {
+    /// Whether rules may still be judged; that they may not is found once.
+    fn may_run(&mut self, loops: Loops, value: &Value) -> bool {
+        let was_out = self.steps.are_out();
+        let may_run = self.steps.pay(loops, value);
+        if !may_run && !was_out {
+            self.causes.push(Cause::invalid(super::validate::NOWHERE, &Value::Null, OUT_OF_STEPS));
+        }
+        may_run
+    }
 }
 
 /// What did not change need not follow rules that have come since; `frozen` says so of everything around the value.
@@ -123,20 +151,23 @@ fn visit(
     frozen: bool,
     view: View<'_>,
     at: &Path,
-    found: &mut Vec<Cause>,
+    found: &mut Findings,
 ) {
     if value.is_null() {
         return;
     }
     let frozen = frozen || before == Some(value);
     if let Some(judge) = &view.node().rules.judge {
-        let Some(rules) = &judge.0 else {
-            found.push(Cause::forbidden(at.to_string(), UNJUDGED));
+        let Some(rules) = &judge.rules else {
+            found.causes.push(Cause::forbidden(at.to_string(), UNJUDGED));
             return;
         };
+        if !found.may_run(judge.loops, value) {
+            return;
+        }
         let counts = |error: &&ValidationError| !frozen || judge.is_transition(&error.rule);
         if let Err(errors) = cel::validate_compiled(rules, value, before) {
-            found.extend(errors.iter().filter(counts).map(|error| cause(error, value, at)));
+            found.causes.extend(errors.iter().filter(counts).map(|error| cause(error, value, at)));
         }
     }
     match value {

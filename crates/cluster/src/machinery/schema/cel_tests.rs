@@ -175,3 +175,14 @@ fn no_expression_exhausts_the_stack() {
         }
     }
 }
+
+#[test]
+fn loops_within_loops_come_to_an_end() {
+    let all = "self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d >= 0))))";
+    let list =
+        json!({ "type": "array", "items": { "type": "integer" }, "x-kubernetes-validations": rule(all) });
+    let schema = schema(&json!({ "type": "object", "properties": { "short": list, "long": list } }));
+    let refused = refusals(&schema, &json!({ "long": vec![1; 100], "short": [1, -9] }), None);
+    assert_eq!(refused, [format!("<nil>: Invalid value: null: {OUT_OF_STEPS}")]);
+    assert_eq!(refusals(&schema, &json!({ "short": [1, 2, 3] }), None), Vec::<String>::new());
+}

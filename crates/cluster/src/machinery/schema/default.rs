@@ -4,11 +4,20 @@ use serde_json::{Map, Value};
 
 use super::{Kind, Origin, Unknown, View};
 
+/// What becomes of nulls that are no values.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nulls {
+    Kept,
+    Dropped,
+}
+
 /// Fills in what has a default and is missing; null counts as missing where it is no value.
-pub(super) fn default(value: &mut Value, view: View<'_>, origin: Origin) {
+pub(super) fn default(value: &mut Value, view: View<'_>, origin: Origin, nulls: Nulls) {
     match value {
         Value::Object(fields) => {
-            drop_nulls(fields, view, origin);
+            if nulls == Nulls::Dropped {
+                drop_nulls(fields, view, origin);
+            }
             for (name, property) in view.properties() {
                 let missing =
                     fields.get(name).is_none_or(|value| value.is_null() && !property.node().nullable);
@@ -23,7 +32,7 @@ pub(super) fn default(value: &mut Value, view: View<'_>, origin: Origin) {
             }
             for (name, field) in fields {
                 if let Some(member) = view.member(name) {
-                    default(field, member, origin);
+                    default(field, member, origin, nulls);
                 }
             }
         }
@@ -35,7 +44,7 @@ pub(super) fn default(value: &mut Value, view: View<'_>, origin: Origin) {
                 {
                     *item = standard.clone();
                 }
-                default(item, view, origin);
+                default(item, view, origin, nulls);
             }
         }
         _ => {}

@@ -15,9 +15,11 @@ mod mistyped;
 mod node;
 mod normalize;
 mod path;
+pub(crate) mod pattern;
 mod prune;
 pub(crate) mod quantity;
 mod rules;
+mod steps;
 mod validate;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -26,6 +28,7 @@ use serde_json::{Map, Value};
 
 pub use path::Path;
 
+use default::Nulls;
 use node::GoType;
 pub(crate) use node::{Edge, Graph, Kind, List, Others, Unknown, View};
 
@@ -144,7 +147,12 @@ impl Schema {
 
     /// Fills in what has a default and is missing; drops nulls where null is no value.
     pub fn default(&self, object: &mut Value) {
-        default::default(object, self.view(), self.origin);
+        default::default(object, self.view(), self.origin, Nulls::Dropped);
+    }
+
+    /// As [`Schema::default`], but a null stays: what is applied is not read again.
+    pub(crate) fn default_keeping_nulls(&self, object: &mut Value) {
+        default::default(object, self.view(), self.origin, Nulls::Kept);
     }
 
     /// Drops what the schema does not know.

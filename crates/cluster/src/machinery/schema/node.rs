@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::rules::Rules;
+use super::{pattern::Patterns, rules::Rules};
 
 /// Position of a node in its [`Graph`].
 type Id = usize;
@@ -183,6 +183,7 @@ pub(crate) struct Builder {
     definitions: BTreeMap<String, Id>,
     /// By the names of definitions.
     go: BTreeMap<String, GoType>,
+    patterns: Patterns,
 }
 
 const REFERENCE: &str = "#/components/schemas/";
@@ -298,6 +299,8 @@ impl Builder {
             Some(values) => Others::Of(self.edge(values, preserve)),
         };
         let items = schema.get("items").map(|items| self.edge(items, preserve));
+        // A pattern that is none is refused with its definition; here it holds nobody back.
+        let pattern = text(schema, "pattern").and_then(|pattern| self.patterns.read(pattern).ok());
         let mut node = Node {
             kind: kind(schema),
             properties,
@@ -310,7 +313,7 @@ impl Builder {
             unknown,
             embedded: flag(schema, "x-kubernetes-embedded-resource"),
             go: None,
-            rules: Rules::read(schema, |schema| self.edge(schema, preserve)),
+            rules: Rules::read(schema, pattern, |schema| self.edge(schema, preserve)),
         };
         if node.embedded {
             self.describe(&mut node);

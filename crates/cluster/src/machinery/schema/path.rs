@@ -1,18 +1,26 @@
 //! Where in an object, as Kubernetes writes it.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// One step down into an object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, PartialEq, Eq)]
 enum Step {
     Field(String),
     Index(usize),
     Key(String),
 }
 
-/// A place in an object: `spec.containers[0].env`, `metadata.labels[app]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Path(Vec<Step>);
+/// A place in an object: `spec.containers[0].env`, `metadata.labels[app]`. Places share the way to them: names may be
+/// long, and there is a place for each field of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path(Option<Arc<Link>>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Link {
+    above: Path,
+    step: Step,
+}
 
 impl Path {
     /// A field of the object here.
@@ -34,22 +42,19 @@ impl Path {
     }
 
     fn then(&self, step: Step) -> Path {
-        let mut steps = self.0.clone();
-        steps.push(step);
-        Path(steps)
+        Path(Some(Arc::new(Link { above: self.clone(), step })))
     }
 }
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, step) in self.0.iter().enumerate() {
-            match step {
-                Step::Field(name) if position == 0 => write!(f, "{name}")?,
-                Step::Field(name) => write!(f, ".{name}")?,
-                Step::Index(index) => write!(f, "[{index}]")?,
-                Step::Key(key) => write!(f, "[{key}]")?,
-            }
+        let Some(link) = &self.0 else { return Ok(()) };
+        link.above.fmt(f)?;
+        match &link.step {
+            Step::Field(name) if link.above.0.is_none() => write!(f, "{name}"),
+            Step::Field(name) => write!(f, ".{name}"),
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => write!(f, "[{key}]"),
         }
-        Ok(())
     }
 }

@@ -1,10 +1,10 @@
 //! What a schema demands of a value besides its type.
 
-use regex::Regex;
 use serde_json::Value;
 
 use super::cel::Judge;
 use super::node::{Edge, flag, text};
+use super::pattern::Pattern;
 
 /// The demands of one node.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +16,7 @@ pub(crate) struct Rules {
     pub(super) multiple_of: Option<Value>,
     pub(super) min_length: Option<u64>,
     pub(super) max_length: Option<u64>,
-    pub(super) pattern: Option<Regex>,
+    pub(super) pattern: Option<Pattern>,
     pub(super) min_items: Option<u64>,
     pub(super) max_items: Option<u64>,
     pub(super) unique: bool,
@@ -47,7 +47,11 @@ impl Rules {
         self.format.as_deref()
     }
 
-    pub(super) fn read(schema: &Value, mut edge: impl FnMut(&Value) -> Edge) -> Self {
+    pub(super) fn read(
+        schema: &Value,
+        pattern: Option<Pattern>,
+        mut edge: impl FnMut(&Value) -> Edge,
+    ) -> Self {
         let count = |name| schema.get(name).and_then(Value::as_u64);
         let list = |name| schema.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
         let number = |name| schema.get(name).filter(|value| value.is_number()).cloned();
@@ -62,8 +66,7 @@ impl Rules {
             multiple_of: number("multipleOf"),
             min_length: count("minLength"),
             max_length: count("maxLength"),
-            // A pattern that is none is refused with its definition; here it holds nobody back.
-            pattern: text(schema, "pattern").and_then(|pattern| Regex::new(pattern).ok()),
+            pattern,
             min_items: count("minItems"),
             max_items: count("maxItems"),
             unique: flag(schema, "uniqueItems"),

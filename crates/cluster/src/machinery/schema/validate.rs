@@ -14,7 +14,7 @@ pub(super) fn validate(value: &Value, view: View<'_>) -> Vec<Cause> {
     let mut found = Findings::default();
     found.check(value, view, &Path::default());
     found.check_uniqueness(value, view, &Path::default());
-    found.0
+    found.causes
 }
 
 /// Whether a complaint is about something that did not change.
@@ -56,12 +56,30 @@ fn each(value: &Value, view: View<'_>, at: &Path, mut visit: impl FnMut(&Value, 
 /// Kubernetes reports what concerns no field in particular at the place of a missing pointer.
 pub(super) const NOWHERE: &str = "<nil>";
 
+/// Bytes of complaints that are told of one object: each says where, and names may be long.
+const MAX_TOLD: usize = 3 * 1024 * 1024;
+
 #[derive(Default)]
-struct Findings(Vec<Cause>);
+struct Findings {
+    causes: Vec<Cause>,
+    /// Bytes of them.
+    told: usize,
+}
 
 impl Findings {
+    fn push(&mut self, cause: Cause) {
+        if self.told <= MAX_TOLD {
+            self.told += cause.field.len() + cause.message.len();
+            self.causes.push(cause);
+        }
+    }
+
+    fn extend(&mut self, found: Findings) {
+        found.causes.into_iter().for_each(|cause| self.push(cause));
+    }
+
     fn add(&mut self, at: &Path, reason: &'static str, message: String) {
-        self.0.push(Cause { field: at.to_string(), reason, message });
+        self.push(Cause { field: at.to_string(), reason, message });
     }
 
     fn invalid(&mut self, at: &Path, value: &Value, complaint: &str) {
@@ -76,7 +94,7 @@ impl Findings {
 
     fn nowhere(&mut self, message: &str) {
         let message = format!("Invalid value: \"\": {message}");
-        self.0.push(Cause { field: NOWHERE.to_owned(), reason: "FieldValueInvalid", message });
+        self.push(Cause { field: NOWHERE.to_owned(), reason: "FieldValueInvalid", message });
     }
 
     fn check(&mut self, value: &Value, view: View<'_>, at: &Path) {
@@ -113,7 +131,7 @@ impl Findings {
                 self.invalid(at, &value, &format!("should be at least {least} chars long"));
             }
             (.., Some(pattern)) if !pattern.is_match(text) => {
-                self.invalid(at, &value, &format!("should match '{}'", pattern.as_str()));
+                self.invalid(at, &value, &format!("should match '{}'", pattern.said));
             }
             _ => {}
         }
@@ -243,16 +261,15 @@ impl Findings {
         let findings = |edge| {
             let mut found = Findings::default();
             found.check(value, view.along(edge), at);
-            found.0
+            found
         };
-        let any: Vec<_> = rules.any_of.iter().map(findings).collect();
-        if !any.is_empty() && any.iter().all(|found| !found.is_empty()) {
+        let (valid, best) = judged(rules.any_of.iter().map(findings));
+        if !rules.any_of.is_empty() && valid == 0 {
             self.nowhere(&format!("{:?} must validate at least one schema (anyOf)", at.to_string()));
-            self.0.extend(any.into_iter().min_by_key(Vec::len).unwrap_or_default());
+            self.extend(best);
         }
-        let one: Vec<_> = rules.one_of.iter().map(findings).collect();
-        let valid = one.iter().filter(|found| found.is_empty()).count();
-        if !one.is_empty() && valid != 1 {
+        let (valid, best) = judged(rules.one_of.iter().map(findings));
+        if !rules.one_of.is_empty() && valid != 1 {
             let counted = if valid == 0 {
                 "Found none valid".to_owned()
             } else {
@@ -263,17 +280,19 @@ impl Findings {
                 at.to_string()
             ));
             if valid == 0 {
-                self.0.extend(one.into_iter().min_by_key(Vec::len).unwrap_or_default());
+                self.extend(best);
             }
         }
-        let all: Vec<_> = rules.all_of.iter().map(findings).collect();
-        let valid = all.iter().filter(|found| found.is_empty()).count();
-        if valid < all.len() {
+        let mut valid = 0;
+        for found in rules.all_of.iter().map(findings) {
+            valid += usize::from(found.causes.is_empty());
+            self.extend(found);
+        }
+        if valid < rules.all_of.len() {
             let none = if valid == 0 { ". None validated" } else { "" };
-            self.0.extend(all.into_iter().flatten());
             self.nowhere(&format!("{:?} must validate all the schemas (allOf){none}", at.to_string()));
         }
-        if rules.not.as_deref().is_some_and(|edge| findings(edge).is_empty()) {
+        if rules.not.as_deref().is_some_and(|edge| findings(edge).causes.is_empty()) {
             self.nowhere(&format!("{:?} must not validate the schema (not)", at.to_string()));
         }
     }
@@ -305,6 +324,18 @@ impl Findings {
             }
         }
     }
+}
+
+/// How many alternatives have nothing against a value, and what the first of those that have the least says.
+fn judged(alternatives: impl Iterator<Item = Findings>) -> (usize, Findings) {
+    let (mut valid, mut best) = (0, None::<Findings>);
+    for found in alternatives {
+        valid += usize::from(found.causes.is_empty());
+        if best.as_ref().is_none_or(|best| found.causes.len() < best.causes.len()) {
+            best = Some(found);
+        }
+    }
+    (valid, best.unwrap_or_default())
 }
 
 fn fits(value: &Value, kind: Kind) -> bool {

@@ -1,0 +1,5 @@
+//! See `sts_plus_fuzz::custom_schema`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| sts_plus_fuzz::custom_schema(data));
