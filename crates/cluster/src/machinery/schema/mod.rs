@@ -40,7 +40,7 @@ const BLOCKING: [&str; 4] =
     ["FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"];
 const UNCHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing \
                          errors to complete validation";
-/// What OpenAPI does not say of the Go types behind them.
+/// What OpenAPI does not say of the Go types behind them; `make schemas` writes both.
 const GO_FIELDS: &str = include_str!("../../kinds/go_fields.json");
 const GROUP_VERSION_KIND: &str = "x-kubernetes-group-version-kind";
 
