@@ -25,6 +25,8 @@ pub struct Server {
     pub client: Client,
     /// What it asks back.
     pub webhook: Webhook,
+    /// What all sequences refer to by name.
+    pub known: BTreeMap<String, String>,
 }
 
 /// What a server has said, step by step.
@@ -34,18 +36,22 @@ pub struct Transcript {
     pub answers: Vec<Value>,
     /// Where it did not say what the sequence expects.
     pub surprises: Vec<String>,
+    /// What its steps have remembered.
+    pub known: BTreeMap<String, String>,
 }
 
 /// Asks a server what a sequence asks.
 pub async fn play(sequence: &Sequence, server: &Server) -> Transcript {
     let namespace = sequence.name.replace('_', "-");
+    let mut known = server.known.clone();
+    known.extend([
+        ("ns".to_owned(), namespace.clone()),
+        ("ca".to_owned(), server.webhook.ca_bundle()),
+        ("webhook".to_owned(), server.webhook.url(server.name, &namespace)),
+    ]);
     let mut session = Session {
         server,
-        known: BTreeMap::from([
-            ("ns".to_owned(), namespace.clone()),
-            ("ca".to_owned(), server.webhook.ca_bundle()),
-            ("webhook".to_owned(), server.webhook.url(server.name, &namespace)),
-        ]),
+        known,
         last: BTreeMap::new(),
         watches: BTreeMap::new(),
         neutral: Neutral::default(),
@@ -57,7 +63,7 @@ pub async fn play(sequence: &Sequence, server: &Server) -> Transcript {
     for (index, step) in sequence.steps.iter().enumerate() {
         answers.push(session.step(step, index + 1).await);
     }
-    Transcript { answers, surprises: session.surprises }
+    Transcript { answers, surprises: session.surprises, known: session.known }
 }
 
 struct Session<'a> {

@@ -14,6 +14,8 @@ pub struct Refusal {
     reason: Cow<'static, str>,
     message: String,
     details: Option<Value>,
+    /// With what a list may go on all the same.
+    token: Option<String>,
 }
 
 /// What a refusal is about: a resource as paths name it.
@@ -73,6 +75,9 @@ impl Refusal {
             if let Some(details) = &self.details {
                 fields.insert("details".into(), details.clone());
             }
+            if let Some(token) = &self.token {
+                fields.insert("metadata".into(), json!({ "continue": token }));
+            }
         }
         status
     }
@@ -88,7 +93,7 @@ impl Refusal {
         message: impl Into<String>,
         details: Option<Value>,
     ) -> Self {
-        Refusal { code, reason: reason.into(), message: message.into(), details }
+        Refusal { code, reason: reason.into(), message: message.into(), details, token: None }
     }
 
     pub(crate) fn not_found(about: About<'_>, name: &str) -> Self {
@@ -224,6 +229,16 @@ impl Refusal {
     /// The history that was asked for is gone.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message, None)
+    }
+
+    /// The list that was begun is gone; whoever does not mind goes on with the latest one.
+    pub(crate) fn expired_page(token: String) -> Self {
+        let message = "The provided continue parameter is too old to display a consistent list result. You can start a \
+                       new list without the continue parameter, or use the continue token in this response to retrieve \
+                       the remainder of the results. Continuing with the provided token results in an inconsistent \
+                       list - objects that were created, modified, or deleted between the time the first chunk was \
+                       returned and now may show up in the list.";
+        Refusal { token: Some(token), ..Self::expired(message) }
     }
 
     pub(crate) fn from_the_future(asked: u64, current: u64) -> Self {
