@@ -337,16 +337,18 @@ fn parse(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_else(|_| String::from_utf8_lossy(bytes).into_owned().into())
 }
 
-/// `${pad:N}` is a text of that length, `${nest:N}` a value within that many others.
+/// `${pad:N}` is a text of that length, `${nest:N}` a value within that many others, `${ops:N}` as many operations of a
+/// JSON patch.
 fn expand(text: &str) -> String {
     let mut text = text.to_owned();
-    for name in ["pad", "nest"] {
+    for name in ["pad", "nest", "ops"] {
         let start = format!("${{{name}:");
         while let Some(at) = text.find(&start) {
             let Some(end) = text.get(at..).and_then(|rest| rest.find('}')).map(|end| at + end) else { break };
             let count = text.get(at + start.len()..end).and_then(|count| count.parse().ok()).unwrap_or(0);
             let filling = match name {
                 "pad" => "x".repeat(count),
+                "ops" => vec![r#"{"op":"add","path":"/data/a","value":"2"}"#; count].join(","),
                 _ => format!("{}1{}", "{\"a\":".repeat(count), "}".repeat(count)),
             };
             text.replace_range(at..=end, &filling);

@@ -36,8 +36,13 @@ mod tests;
 /// The built-in kinds as the real server describes them.
 const BUILT_IN: &str = include_str!("../../kinds/schemas.json");
 /// Causes that keep rules from being judged: they may read what is missing or of another type.
-const BLOCKING: [&str; 4] =
-    ["FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"];
+const BLOCKING: [&str; 5] = [
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+];
 const UNCHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing \
                          errors to complete validation";
 /// What OpenAPI does not say of the Go types behind them; `make schemas` writes both.
@@ -142,9 +147,14 @@ impl Schema {
         Schema { graph: builder.finish(), root, origin: Origin::Custom }
     }
 
-    /// Fills in what has a default and is missing; drops nulls where null is no value.
+    /// Fills in what has a default and is missing; of a built-in kind, drops nulls.
     pub fn default(&self, object: &mut Value) {
         default::default(object, self.view(), self.origin);
+    }
+
+    /// Drops nulls where null is no value and there is no default for it, as Kubernetes does with what it reads.
+    pub(crate) fn drop_unset(&self, object: &mut Value) {
+        default::drop_unset(object, self.view());
     }
 
     /// Drops what the schema does not know.
@@ -183,6 +193,11 @@ impl Schema {
     /// What Go says about the first value that does not fit its type.
     pub(crate) fn mistyped(&self, object: &Value) -> Option<String> {
         mistyped::mistyped(object, self.view())
+    }
+
+    /// What Go says about the first value that cannot be put into its type, if it comes as a value and not as text.
+    pub(crate) fn unrestorable(&self, object: &Value) -> Option<String> {
+        mistyped::unrestorable(object, self.view())
     }
 
     /// What is wrong with an object.
