@@ -152,7 +152,8 @@ pub(crate) fn get(state: &State, request: &Request, view: &View, name: &str) -> 
 
 /// Where a list goes on.
 struct Continue {
-    version: u64,
+    /// None is the latest.
+    version: Option<u64>,
     start: String,
 }
 
@@ -169,23 +170,32 @@ impl Continue {
                 "continue key is not valid: server does not recognize this encoded version {said}"
             )));
         }
+        let version = token.get("rv").and_then(Value::as_i64).unwrap_or_default();
+        if version == 0 {
+            return Err(refuse(
+                "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            ));
+        }
         let start = token.get("start").and_then(Value::as_str).unwrap_or_default();
         if start.is_empty() {
             return Err(refuse(
                 "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)",
             ));
         }
-        Ok(Continue {
-            version: token.get("rv").and_then(Value::as_u64).unwrap_or_default(),
-            start: start.to_owned(),
-        })
+        Ok(Continue { version: u64::try_from(version).ok(), start: start.to_owned() })
+    }
+
+    /// The token that goes on from here; without a version with the latest.
+    fn token(start: &str, version: Option<u64>) -> String {
+        let version = version.map_or_else(|| json!(-1), Value::from);
+        URL_SAFE_NO_PAD.encode(json!({ "v": "meta.k8s.io/v1", "rv": version, "start": start }).to_string())
     }
 
     /// Goes on after this object.
     fn after(key: &Key, namespace: Option<&str>, version: u64) -> String {
         let namespace = if namespace.is_some() { "" } else { &key.namespace };
         let start = format!("{namespace}/{}\0", key.name);
-        URL_SAFE_NO_PAD.encode(json!({ "v": "meta.k8s.io/v1", "rv": version, "start": start }).to_string())
+        Self::token(&start, Some(version))
     }
 
     /// The first place in the store that has not been shown.
@@ -223,10 +233,11 @@ pub(crate) fn find(
             let why = "specifying resource version is not allowed when using continue";
             return Err(Refusal::bad_request(why));
         }
-        version = token.version;
-        let too_old = "The provided continue parameter is too old to display a consistent list result. You must start \
-                       a new list without the continue parameter.";
-        past = Some(state.store.list_at(kind.id, version).map_err(|_| Refusal::expired(too_old))?);
+        if let Some(then) = token.version {
+            version = then;
+            let too_old = |_| Refusal::expired_page(Continue::token(&token.start, None));
+            past = Some(state.store.list_at(kind.id, version).map_err(too_old)?);
+        }
     } else if let Some(text) = &options.version {
         let asked = listed_version(text)?;
         if asked > current {

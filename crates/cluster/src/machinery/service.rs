@@ -158,7 +158,8 @@ impl Server {
                 response
             }
             Err(refusal) => {
-                respond(refusal.code(), show::bytes(&refusal.status()), &[], refusal.retry_after())
+                let status = show::bytes(&refusal.status());
+                respond(refusal.code(), status, refusal.warnings(), refusal.retry_after())
             }
         }
     }
@@ -284,7 +285,7 @@ impl Server {
                 draft
             };
             self.admission.mutate(&self.state, &mut draft).await?;
-            draft.judge()?;
+            draft.judge().map_err(|refusal| refusal.warning(&draft.warnings))?;
             self.admission.validate(&self.state, &mut draft).await?;
             let mut state = self.lock();
             if draft.is_current(&state) {
@@ -378,7 +379,7 @@ fn finish(
     view: &View,
     scale: Option<&crate::kinds::Scale>,
 ) -> Result<Reply, Refusal> {
-    draft.judge()?;
+    draft.judge().map_err(|refusal| refusal.warning(&draft.warnings))?;
     if draft.before.is_none() {
         crate::kinds::quotas::admit(state, &draft.kind, &draft.key)?;
     }

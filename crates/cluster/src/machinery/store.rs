@@ -87,6 +87,8 @@ struct Records {
 #[derive(Debug)]
 pub struct Store {
     version: u64,
+    /// Up to this version nothing is known of any kind.
+    compacted: u64,
     kinds: BTreeMap<KindId, Records>,
     history: usize,
     /// Rings with each change of any kind.
@@ -96,7 +98,7 @@ pub struct Store {
 impl Store {
     /// An empty store that keeps this many changes of each kind.
     pub fn new(history: usize) -> Self {
-        Store { version: 1, kinds: BTreeMap::new(), history, bell: Bell::default() }
+        Store { version: 1, compacted: 0, kinds: BTreeMap::new(), history, bell: Bell::default() }
     }
 
     /// The version of the latest change.
@@ -125,12 +127,13 @@ impl Store {
 
     /// All objects of a kind as they were at a version.
     pub fn list_at(&self, kind: KindId, version: u64) -> Result<BTreeMap<Key, Arc<Stored>>, Compacted> {
+        let compacted = self.compacted(kind);
+        if version < compacted {
+            return Err(Compacted { compacted });
+        }
         let Some(records) = self.kinds.get(&kind) else {
             return Ok(BTreeMap::new());
         };
-        if version < records.compacted {
-            return Err(Compacted { compacted: records.compacted });
-        }
         let mut objects = records.objects.clone();
         for change in records.past.iter().rev().take_while(|change| change.version > version) {
             match &change.before {
@@ -148,11 +151,11 @@ impl Store {
         after: u64,
         most: usize,
     ) -> Result<impl Iterator<Item = &Change>, Compacted> {
-        let records = self.kinds.get(&kind);
-        let compacted = records.map_or(0, |records| records.compacted);
+        let compacted = self.compacted(kind);
         if after < compacted {
             return Err(Compacted { compacted });
         }
+        let records = self.kinds.get(&kind);
         Ok(records
             .map(|records| {
                 records.past.range(records.past.partition_point(|change| change.version <= after)..)
@@ -207,11 +210,22 @@ impl Store {
 
     /// Forgets the past: who watches from before now has to start over.
     pub fn compact(&mut self) {
+        self.compacted = self.version;
         for records in self.kinds.values_mut() {
             records.past.clear();
-            records.compacted = self.version;
             records.bell.ring();
         }
+    }
+
+    /// Begins to keep a kind: of what was before nothing is known.
+    pub fn begin_kind(&mut self, kind: KindId) {
+        let compacted = self.version;
+        self.kinds.entry(kind).or_insert_with(|| Records { compacted, ..Records::default() });
+    }
+
+    /// The oldest version of a kind that can be gone on from.
+    fn compacted(&self, kind: KindId) -> u64 {
+        self.kinds.get(&kind).map_or(self.compacted, |records| records.compacted.max(self.compacted))
     }
 
     /// Forgets a kind with all its objects: its definition is gone.

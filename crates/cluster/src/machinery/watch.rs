@@ -98,7 +98,11 @@ pub(crate) fn begin(shared: &Arc<Mutex<State>>, request: &Request, view: View) -
         let wanted = objects.filter(|(key, object)| watch.filter.matches(key, object));
         watch.initial = wanted.map(|(_, object)| Arc::clone(object)).collect();
     } else if let Err(compacted) = state.store.changes(watch.view.kind.id, watch.position, 0).map(|_| ()) {
-        let message = format!("too old resource version: {} ({})", watch.position, compacted.compacted);
+        let message = if watch.view.kind.habits.uncached {
+            "The resourceVersion for the provided watch is too old.".to_owned()
+        } else {
+            format!("too old resource version: {} ({})", watch.position, compacted.compacted)
+        };
         watch.ready.push_back(show::event("ERROR", &Refusal::expired(message).status()));
         watch.ended = true;
     }
