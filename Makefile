@@ -21,8 +21,11 @@ coverage = --cfg fuzzing -C codegen-units=1 -C passes=sancov-module -C llvm-args
 bench-cluster: ; cargo run --locked -q --release -p sts-plus-simulate --bin bench-cluster
 # The chart's copy of the kinds, after a change of their types in crates/api.
 crds: ; cargo build --locked -p sts-plus-cli && $(CARGO_TARGET_DIR)/debug/sts-plus crds >charts/sts-plus/files/crds.yaml
-# The schemas of built-in kinds that the embedded cluster serves, after a change of the test bed's Kubernetes.
-schemas: testbed ; cargo run --locked -q -p sts-plus-harness --bin schemas >$(CARGO_TARGET_DIR)/schemas.json && mv $(CARGO_TARGET_DIR)/schemas.json crates/cluster/src/kinds/schemas.json
+# The schemas of built-in kinds that the embedded cluster serves and what they do not say of Go, after a change of the test bed's Kubernetes.
+schemas: testbed
+	cargo run --locked -q -p sts-plus-harness --bin schemas >$(CARGO_TARGET_DIR)/schemas.json
+	cd tests/testbed/kubernetes && GOWORK=off CGO_ENABLED=0 go run . <$(CARGO_TARGET_DIR)/schemas.json >$(CARGO_TARGET_DIR)/go_fields.json
+	mv $(CARGO_TARGET_DIR)/schemas.json $(CARGO_TARGET_DIR)/go_fields.json crates/cluster/src/kinds
 # The same requests to the embedded API server and to the real one; rewrites docs/fidelity.md.
 fidelity: testbed ; FIDELITY_REWRITE=1 cargo test --locked -p sts-plus-fidelity
 # The binary of the image: static, so that an image needs nothing else. See Containerfile.

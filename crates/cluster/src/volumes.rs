@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::machinery::object::{self, text};
+use crate::machinery::stored::Stored;
 
 /// The provisioner that the volumes of the hollow nodes name.
 pub(crate) const PROVISIONER: &str = "hollow.sts.plus/volumes";
@@ -75,12 +76,12 @@ impl Fate {
 }
 
 /// The class of claims that name none: the newest that is marked so, the first by name among equals.
-pub(crate) fn default_class(classes: &[Arc<Value>]) -> Option<&Arc<Value>> {
-    let is_default = |class: &&Arc<Value>| {
+pub(crate) fn default_class(classes: &[Arc<Stored>]) -> Option<&Arc<Stored>> {
+    let is_default = |class: &&Arc<Stored>| {
         let annotations = class.pointer("/metadata/annotations");
         annotations.and_then(|all| all.get(DEFAULT_CLASS)).and_then(Value::as_str) == Some("true")
     };
-    let age = |class: &&Arc<Value>| {
+    let age = |class: &&Arc<Stored>| {
         (
             text(class, "/metadata/creationTimestamp").to_owned(),
             std::cmp::Reverse(object::name(class).to_owned()),

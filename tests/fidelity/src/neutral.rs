@@ -110,7 +110,7 @@ impl Neutral {
             if recent { "<time>".to_owned() } else { found[0].to_owned() }
         });
         let text = ADDRESS.replace_all(&text, "<address>");
-        VERSION.replace_all(&text, "$1<version>$2").into_owned()
+        VERSION.replace_all(&text, "$1<version>").into_owned()
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Server {
     pub client: Client,
     /// What it asks back.
     pub webhook: Webhook,
+    /// What all sequences refer to by name.
+    pub known: BTreeMap<String, String>,
 }
 
 /// What a server has said, step by step.
@@ -34,18 +36,22 @@ pub struct Transcript {
     pub answers: Vec<Value>,
     /// Where it did not say what the sequence expects.
     pub surprises: Vec<String>,
+    /// What its steps have remembered.
+    pub known: BTreeMap<String, String>,
 }
 
 /// Asks a server what a sequence asks.
 pub async fn play(sequence: &Sequence, server: &Server) -> Transcript {
     let namespace = sequence.name.replace('_', "-");
+    let mut known = server.known.clone();
+    known.extend([
+        ("ns".to_owned(), namespace.clone()),
+        ("ca".to_owned(), server.webhook.ca_bundle()),
+        ("webhook".to_owned(), server.webhook.url(server.name, &namespace)),
+    ]);
     let mut session = Session {
         server,
-        known: BTreeMap::from([
-            ("ns".to_owned(), namespace.clone()),
-            ("ca".to_owned(), server.webhook.ca_bundle()),
-            ("webhook".to_owned(), server.webhook.url(server.name, &namespace)),
-        ]),
+        known,
         last: BTreeMap::new(),
         watches: BTreeMap::new(),
         neutral: Neutral::default(),
@@ -57,7 +63,7 @@ pub async fn play(sequence: &Sequence, server: &Server) -> Transcript {
     for (index, step) in sequence.steps.iter().enumerate() {
         answers.push(session.step(step, index + 1).await);
     }
-    Transcript { answers, surprises: session.surprises }
+    Transcript { answers, surprises: session.surprises, known: session.known }
 }
 
 struct Session<'a> {
@@ -331,16 +337,18 @@ fn parse(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_else(|_| String::from_utf8_lossy(bytes).into_owned().into())
 }
 
-/// `${pad:N}` is a text of that length, `${nest:N}` a value within that many others.
+/// `${pad:N}` is a text of that length, `${nest:N}` a value within that many others, `${ops:N}` as many operations of a
+/// JSON patch.
 fn expand(text: &str) -> String {
     let mut text = text.to_owned();
-    for name in ["pad", "nest"] {
+    for name in ["pad", "nest", "ops"] {
         let start = format!("${{{name}:");
         while let Some(at) = text.find(&start) {
             let Some(end) = text.get(at..).and_then(|rest| rest.find('}')).map(|end| at + end) else { break };
             let count = text.get(at + start.len()..end).and_then(|count| count.parse().ok()).unwrap_or(0);
             let filling = match name {
                 "pad" => "x".repeat(count),
+                "ops" => vec![r#"{"op":"add","path":"/data/a","value":"2"}"#; count].join(","),
                 _ => format!("{}1{}", "{\"a\":".repeat(count), "}".repeat(count)),
             };
             text.replace_range(at..=end, &filling);

@@ -5,7 +5,7 @@
     reason = "a test, which clippy recognises by an attribute that this kind does not have"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -89,16 +89,20 @@ fn start(setup: Option<&Sequence>) -> Result<Both, Unavailable> {
         let webhook = Webhook::start().await?;
         let embedded = service::Server::new(service::Settings::new(Clock::start()))?;
         let embedded = embedded.with_webhooks(Arc::new(HttpsWebhooks::default()));
-        let embedded = Client::new(embedded, "default");
-        let embedded = Server { name: "embedded", client: embedded, webhook: webhook.clone() };
-        let real = Server { name: "real", client: control_plane.admin(), webhook };
+        let server = |name, client| Server { name, client, webhook: webhook.clone(), known: BTreeMap::new() };
+        let mut ours = server("embedded", Client::new(embedded.clone(), "default"));
+        let mut theirs = server("real", control_plane.admin());
         if let Some(setup) = setup {
-            for server in [&embedded, &real] {
-                let surprises = play(setup, server).await.surprises;
-                assert!(surprises.is_empty(), "{surprises:?}");
+            for server in [&mut ours, &mut theirs] {
+                let played = play(setup, server).await;
+                assert!(played.surprises.is_empty(), "{:?}", played.surprises);
+                server.known = played.known;
             }
         }
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((control_plane, embedded, real))
+        // What the setup has seen is gone when sequences refer to it.
+        embedded.compact();
+        control_plane.compact().await?;
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((control_plane, ours, theirs))
     });
     match started {
         Ok((control_plane, embedded, real)) => {

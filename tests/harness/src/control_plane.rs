@@ -16,7 +16,7 @@ use http::Request;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::{Api, Client, Config, api::PostParams, config::AuthInfo};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
@@ -90,6 +90,7 @@ pub struct ControlPlane {
     etcd: Process,
 
     api_server_command: Command,
+    etcd_url: String,
     endpoint: SocketAddr,
     ca: Vec<Vec<u8>>,
     admin: Client,
@@ -209,6 +210,7 @@ impl ControlPlane {
             api_server: Mutex::new(Some(api_server)),
             etcd,
             api_server_command,
+            etcd_url,
             endpoint,
             ca,
             admin,
@@ -484,6 +486,23 @@ impl ControlPlane {
     pub async fn restart_api_server(&self) -> Result<(), ControlPlaneError> {
         self.stop_api_server().await;
         self.start_api_server().await
+    }
+
+    /// Forgets what was before now: etcd drops it, as the API server has it do every few minutes, and the API server,
+    /// which has a memory of its own, is started again.
+    pub async fn compact(&self) -> Result<(), ControlPlaneError> {
+        let etcd = Client::try_from(Config::new(self.etcd_url.parse().unwrap_or_default()))
+            .map_err(request_failed("etcd"))?;
+        let ask = async |path: &str, body: Value| {
+            let request = Request::post(path).body(body.to_string().into_bytes());
+            let request = request.map_err(kube::Error::HttpError).map_err(request_failed(path))?;
+            etcd.request::<Value>(request).await.map_err(request_failed(path))
+        };
+        // Any answer tells the latest version; keys are base64.
+        let seen = ask("/v3/kv/range", json!({ "key": "YQ==" })).await?;
+        let latest = seen.pointer("/header/revision").cloned().unwrap_or_default();
+        ask("/v3/kv/compaction", json!({ "revision": latest, "physical": true })).await?;
+        self.restart_api_server().await
     }
 
     fn layout(&self) -> Layout<'_> {

@@ -26,6 +26,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::client::Body;
 use kube::{Api, Client};
 use sts_plus_cluster::machinery::service::{Gates, Server, Settings};
+use sts_plus_cluster::nodes::network::Network as PodNetwork;
 use sts_plus_cluster::nodes::{Config, Delay, HollowNodes, Node, Placement, Running};
 use sts_plus_cluster::{Clock, controllers};
 use sts_plus_harness::Network;
@@ -74,6 +75,7 @@ pub struct Shape {
 pub struct EmbeddedCluster {
     door: Arc<Door>,
     network: Memory,
+    pods: PodNetwork,
     clock: surroundings::Clock,
     chance: Chance,
     native: Mutex<Option<Operator>>,
@@ -99,7 +101,9 @@ impl EmbeddedCluster {
         work.spawn(controllers::run(server.clone()));
         let door =
             Arc::new(Door { server, clock, open: watch::Sender::new(true), requests: Mutex::default() });
+        let pods = PodNetwork::new();
         let config = Config {
+            network: Some(pods.clone()),
             nodes: ZONES.map(|zone| Node::new(format!("node-{zone}"), zone)).to_vec(),
             start_delay: Delay::fixed(STEP),
             ready_delay: Delay::fixed(STEP),
@@ -112,6 +116,7 @@ impl EmbeddedCluster {
         let cluster = Self {
             door,
             network: Memory::default(),
+            pods,
             clock: ours,
             chance: Chance::seeded(SEED),
             native: Mutex::default(),
@@ -146,7 +151,7 @@ impl Cluster for EmbeddedCluster {
     fn outside(&self) -> Outside {
         Outside {
             network: Network::Memory(self.network.clone()),
-            dial: Arc::new(Wires(self.network.clone())),
+            dial: Arc::new(Wires { local: self.network.clone(), pods: self.pods.clone() }),
             surroundings: Surroundings { clock: self.clock, chance: self.chance.clone() },
         }
     }
@@ -334,25 +339,43 @@ impl Asked {
     }
 }
 
-/// The network of a cluster in memory, as the operator reaches it.
+/// The ways out of an operator, all of them in memory: to the servers of a scenario, which listen on loopback, and to
+/// the pods and services of the cluster.
 #[derive(Debug)]
-struct Wires(Memory);
+struct Wires {
+    local: Memory,
+    pods: PodNetwork,
+}
 
 impl Dial for Wires {
     fn lookup<'a>(&'a self, host: &'a str, port: u16) -> Dialled<'a, Vec<SocketAddr>> {
         Box::pin(async move {
-            match host {
-                "localhost" => Ok(vec![(Ipv4Addr::LOCALHOST, port).into()]),
-                _ => Err(io::Error::new(io::ErrorKind::NotFound, "Name or service not known")),
+            let found = match host {
+                "localhost" => vec![Ipv4Addr::LOCALHOST.into()],
+                _ => self.pods.resolve(host),
+            };
+            if found.is_empty() {
+                return Err(io::Error::new(io::ErrorKind::NotFound, "Name or service not known"));
             }
+            Ok(found.into_iter().map(|address| SocketAddr::new(address, port)).collect())
         })
     }
 
     fn connect(&self, address: SocketAddr) -> Dialled<'_, Box<dyn Stream>> {
-        Box::pin(async move { Ok(Box::new(self.0.connect(address)?) as Box<dyn Stream>) })
+        Box::pin(async move {
+            if address.ip().is_loopback() {
+                Ok(Box::new(self.local.connect(address)?) as Box<dyn Stream>)
+            } else {
+                Ok(Box::new(self.pods.connect(address).await?) as Box<dyn Stream>)
+            }
+        })
     }
 }
 
 #[cfg(test)]
 #[path = "embedded_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "embedded_network_tests.rs"]
+mod network_tests;

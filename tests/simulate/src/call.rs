@@ -65,6 +65,11 @@ impl Call {
         !self.writes() && self.parameter("watch").is_some_and(|value| value == "true" || value == "1")
     }
 
+    /// Whether it takes a pod away.
+    pub fn takes_a_pod(&self) -> bool {
+        self.plural == "pods" && (self.method == Method::DELETE || self.subresource == "eviction")
+    }
+
     /// Whether it is about the lease.
     pub fn is_about_lease(&self) -> bool {
         self.plural == "leases"

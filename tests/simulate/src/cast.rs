@@ -25,6 +25,8 @@ pub struct Cast {
     pub sets: Vec<Value>,
     /// The PhasedRollout, where there is one.
     pub rollout: Option<Value>,
+    /// Whether one more version comes at the end, which has to be rolled back.
+    pub errs: bool,
 }
 
 impl Cast {
@@ -60,7 +62,9 @@ impl Cast {
             }
             sets.push(set);
         }
-        Self { zones, sets, rollout }
+        let goes_back = rollout.as_ref().is_some_and(|rollout| rollout["spec"]["onFailure"] == "Rollback");
+        let errs = goes_back && dice.happens(500);
+        Self { zones, sets, rollout, errs }
     }
 
     /// Three zones of so many pods and nothing else.
@@ -72,7 +76,7 @@ impl Cast {
             set["spec"]["updateStrategy"] = json!({ "type": "OnDelete" });
             set
         });
-        Self { sets: sets.collect(), zones, rollout: None }
+        Self { sets: sets.collect(), zones, rollout: None, errs: false }
     }
 
     /// The names of the sets.
@@ -111,6 +115,16 @@ pub fn template(set: &str, version: u64, fault: Option<&str>) -> Value {
 /// The image of a version.
 pub fn image(version: u64) -> String {
     format!("app:v{version}")
+}
+
+/// The image of a version that does not work, as Prometheus says.
+pub fn bad_image(version: u64) -> String {
+    format!("app:bad-v{version}")
+}
+
+/// Whether an image is one of those.
+pub fn is_bad(image: &str) -> bool {
+    image.starts_with("app:bad-")
 }
 
 fn claims(set: &mut Value, dice: &Dice) {

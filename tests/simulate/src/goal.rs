@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sts_plus_api::keys;
 
-use crate::cast::{Cast, GATED};
+use crate::cast::{Cast, GATED, is_bad};
 use crate::truth::{Pod, Truth, text};
 
 /// What is missing; empty at the goal.
@@ -28,6 +28,38 @@ pub fn missing(truth: &Truth, cast: &Cast) -> Vec<String> {
         let set = truth.sets.get(GATED).map(|set| set.object.clone()).unwrap_or_default();
         missing.extend(of_rollout(&rollout, &set));
     }
+    missing
+}
+
+/// What is missing after a bad version has come for what has gates; empty once all of it has been taken back.
+pub fn not_taken_back(truth: &Truth, cast: &Cast) -> Vec<String> {
+    let mut missing = Vec::new();
+    let set = truth.sets.get(GATED).map(|set| set.object.clone()).unwrap_or_default();
+    let current = text(&set["status"]["currentRevision"]);
+    if set["status"]["observedGeneration"] != set["metadata"]["generation"] {
+        missing.push(format!("{GATED} has not been looked at since its last change"));
+    }
+    for ordinal in 0..set["spec"]["replicas"].as_u64().unwrap_or(1) {
+        let wanted = format!("{GATED}-{ordinal}");
+        if !truth
+            .pods
+            .get(&wanted)
+            .is_some_and(|pod| pod.serves() && pod.revision == current && !is_bad(&pod.image))
+        {
+            missing.push(format!("{wanted} does not serve as {current}"));
+        }
+    }
+    let status = truth.rollouts.get(GATED).map(|rollout| rollout["status"].clone()).unwrap_or_default();
+    if status["phase"] != "RolledBack" {
+        missing.push(format!(
+            "{GATED} is in phase {}, not RolledBack, and waits for {}",
+            status["phase"], status["waitingFor"]
+        ));
+    }
+    // The others have nothing to do with it.
+    let others = cast.sets.iter().filter(|set| set["metadata"]["name"] != GATED).cloned().collect();
+    let others = Cast { sets: others, rollout: None, ..cast.clone() };
+    missing.extend(self::missing(truth, &others));
     missing
 }
 

@@ -35,10 +35,10 @@ const LATE: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(
 const LAG: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(20));
 /// What a stale read is behind by.
 const STALE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(2));
-/// Of a thousand writes, so many hit an operator that dies at them, ...
-const CRASHES: u64 = 12;
-/// ... lose their answer, ...
-const LOST: u64 = 40;
+/// Of a thousand writes, so many hit an operator that dies at them, and of a thousand that take a pod away, ...
+const CRASHES: (u64, u64) = (12, 80);
+/// ... lose their answer, and again, ...
+const LOST: (u64, u64) = (40, 200);
 /// ... meet an object that has just been changed, ...
 const CONFLICTS: u64 = 60;
 /// ... or leave late.
@@ -228,10 +228,11 @@ impl Link {
             return plain;
         }
         let plan = &self.net.plan;
-        if plan.has(Fault::Crash) && crash < CRASHES {
+        let of = |(any, grave): (u64, u64)| if call.takes_a_pod() { grave } else { any };
+        if plan.has(Fault::Crash) && crash < of(CRASHES) {
             return if side % 2 == 0 { Fate::DiesBefore } else { Fate::DiesAfter };
         }
-        if plan.has(Fault::LostAnswer) && lost < LOST {
+        if plan.has(Fault::LostAnswer) && lost < of(LOST) {
             return Fate::AnswerLost;
         }
         if plan.has(Fault::LateWrite) && lateness < LATES && !call.is_about_lease() {
@@ -308,10 +309,10 @@ impl Link {
         }
         let mut first = VecDeque::new();
         let mut request = request;
-        if streamed
+        let behind = streamed
             && call.parameter("resourceVersion") == Some("0")
-            && self.net.open(Fault::StaleReads).is_some()
-        {
+            && self.net.open(Fault::StaleReads).is_some();
+        if behind {
             (first, request) = self.old_list(call, request).await?;
         }
         let answer = self.net.server.clone().call(request).await?;
@@ -325,9 +326,11 @@ impl Link {
             kind: call.plural.clone(),
             lines: lines.boxed(),
             arrived: first,
+            behind,
             opened: self.net.now(),
             last: Instant::now(),
             repeat: None,
+            dead: false,
             over: false,
         };
         let frames = futures::stream::unfold(flow, |mut flow| async move {
@@ -390,11 +393,15 @@ struct Flow {
     kind: String,
     lines: futures::stream::BoxStream<'static, Bytes>,
     arrived: VecDeque<Bytes>,
+    /// Whether it comes from a server whose own view is old.
+    behind: bool,
     /// Since the run began.
     opened: Duration,
     /// When the last line was delivered; they keep their order.
     last: Instant,
     repeat: Option<Bytes>,
+    /// Whether it is silent for ever.
+    dead: bool,
     over: bool,
 }
 
@@ -403,23 +410,27 @@ impl Flow {
         if self.over {
             return None;
         }
+        let net = self.link.net.clone();
+        let (opened, number) = (self.opened, self.link.number);
+        tokio::select! {
+            biased;
+            // What is on its way when it breaks never arrives.
+            end = ended(&net, opened, number), if !self.dead => {
+                net.trace.line(&format!("{} WATCH {} {}", self.link.name, self.kind, end.1));
+                self.over = true;
+                end.0
+            }
+            line = self.deliver() => line,
+        }
+    }
+
+    async fn deliver(&mut self) -> Option<Bytes> {
         if let Some(line) = self.repeat.take() {
             return Some(line);
         }
         let line = match self.arrived.pop_front() {
             Some(line) => line,
-            None => {
-                let lines = &mut self.lines;
-                tokio::select! {
-                    biased;
-                    line = lines.next() => line?,
-                    end = ended(&self.link.net, self.opened, self.link.number) => {
-                        self.link.net.trace.line(&format!("{} WATCH {} {}", self.link.name, self.kind, end.1));
-                        self.over = true;
-                        return end.0;
-                    }
-                }
-            }
+            None => self.lines.next().await?,
         };
         let net = &self.link.net;
         let concerned = |variant: u64| (variant / 7) % 2 == self.link.number % 2;
@@ -428,6 +439,7 @@ impl Flow {
             .is_some_and(|variant| concerned(variant) && variant % 3 == turn(&self.kind))
         {
             net.trace.line(&format!("{} WATCH {} falls silent", self.link.name, self.kind));
+            self.dead = true;
             return std::future::pending().await;
         }
         let mut at = Instant::now() + self.link.dice.time(WAY.0, WAY.1);
@@ -440,6 +452,12 @@ impl Flow {
             if self.link.dice.happens(100) {
                 self.repeat = Some(line.clone());
             }
+        }
+        if self.behind
+            && self.arrived.is_empty()
+            && let Some(window) = net.plan.open(Fault::StaleReads, net.now())
+        {
+            at = at.max(net.began + window.until);
         }
         self.last = self.last.max(at);
         sleep_until(self.last).await;

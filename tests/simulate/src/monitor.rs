@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::Method;
 use sts_plus_cluster::machinery::chronicle::Told;
 use sts_plus_cluster::machinery::service::Server;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::call::Call;
@@ -26,6 +26,7 @@ pub struct Monitor {
     trace: Trace,
     began: Instant,
     inner: Arc<Mutex<Inner>>,
+    taken: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -55,7 +56,13 @@ impl Monitor {
     /// One who looks at a server from now on.
     pub fn new(server: Server, trace: Trace) -> Self {
         let inner = Inner { seen: server.version(), ..Inner::default() };
-        Self { server, trace, began: Instant::now(), inner: Arc::new(Mutex::new(inner)) }
+        Self {
+            server,
+            trace,
+            began: Instant::now(),
+            inner: Arc::new(Mutex::new(inner)),
+            taken: Arc::default(),
+        }
     }
 
     /// Looks at all that is new.
@@ -157,9 +164,10 @@ impl Monitor {
         self.catch_up();
         let now = self.began.elapsed();
         let mut inner = self.lock();
-        if call.plural == "pods" && (call.method == Method::DELETE || call.subresource == "eviction") {
+        if call.takes_a_pod() {
             self.judge_preconditions(&mut inner, who, call);
             if let Some(pod) = sent.pod.filter(|_| accepted) {
+                self.taken.notify_waiters();
                 self.judge_deletion(&mut inner, now, who, &pod);
             }
         }
@@ -364,6 +372,11 @@ impl Monitor {
     pub fn look_at<T>(&self, look: impl FnOnce(&Truth) -> T) -> T {
         self.catch_up();
         look(&self.lock().truth)
+    }
+
+    /// Waits until an operator takes a pod away.
+    pub async fn taken(&self) {
+        self.taken.notified().await;
     }
 
     /// How many pods operators have deleted.

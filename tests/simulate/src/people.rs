@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sts_plus_api::keys;
 use sts_plus_cluster::nodes::{Running, behaviour};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use crate::cast::{Cast, GATED, NAMESPACE, template};
+use crate::cast::{Cast, GATED, NAMESPACE, bad_image, template};
 use crate::dice::Dice;
 use crate::faults::Fault;
 use crate::hand::Hand;
@@ -19,6 +19,10 @@ use crate::link::Net;
 const BETWEEN: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(75));
 /// How long a version is wanted that is taken back.
 const FLIP: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(12));
+/// How long a version is wanted whose first pods have gone for it, ...
+const CONTRARY: (Duration, Duration) = (Duration::ZERO, Duration::from_millis(300));
+/// ... and how long somebody waits to see them go.
+const WATCHES_FOR: Duration = Duration::from_mins(1);
 /// What can be the matter with pods.
 const ILLS: [&str; 6] =
     ["never-ready", "crash-loop", "image-pull", "stuck-terminating", "unready-after=3s", "unready-after=20s"];
@@ -63,7 +67,7 @@ impl People {
     pub async fn act(&mut self, nodes: &Running) {
         // Every run rolls at least once.
         sleep(self.dice.time(Duration::from_secs(5), Duration::from_secs(40))).await;
-        self.roll(false).await;
+        self.roll().await;
         let mut lost = None;
         loop {
             let pause = self.dice.time(BETWEEN.0, BETWEEN.1);
@@ -74,13 +78,14 @@ impl People {
             lost = self.lose_nodes(nodes, lost);
             let [turn, what] = [self.dice.draw(), self.dice.draw()];
             match turn % 8 {
-                0..=2 if self.net.plan.has(Fault::Edits) => self.edit(what).await,
+                0 | 1 if self.net.plan.has(Fault::Edits) => self.edit(what).await,
+                2 if self.net.plan.has(Fault::Edits) => self.take_back().await,
                 3 if self.net.plan.has(Fault::SickPods) => self.sicken().await,
                 4 if self.net.plan.has(Fault::Evictions) => self.remove_pod(what).await,
                 5 if self.net.plan.has(Fault::Meddling) => self.meddle(what).await,
                 6 if self.net.plan.has(Fault::Nonsense) => self.nonsense(what).await,
                 7 if self.net.plan.has(Fault::Edits) && what % 2 == 0 => self.flip().await,
-                7 => self.roll(false).await,
+                7 => self.roll().await,
                 _ => {}
             }
         }
@@ -89,7 +94,8 @@ impl People {
         }
     }
 
-    /// Nothing is wrong any more, and everybody wants what there will be.
+    /// Everybody takes back what was wrong and wants what there will be, while the wires are still bad. What a gate
+    /// could refuse because of that is left for later.
     pub async fn heal(&mut self) {
         for name in self.cast.names() {
             self.calm(&name).await;
@@ -118,18 +124,37 @@ impl People {
                     .await;
             }
         }
-        self.roll(true).await;
+        self.newest += 1;
+        for name in self.cast.names().iter().filter(|name| *name != GATED) {
+            self.give(name, self.newest, None).await;
+        }
     }
 
-    /// A new version for everything, or for one thing.
-    async fn roll(&mut self, everything: bool) {
+    /// The last version for what has gates, once nothing goes wrong any more.
+    pub async fn finish(&mut self) {
+        if self.cast.rollout.is_some() {
+            self.give(GATED, self.newest, None).await;
+        }
+    }
+
+    /// One more version for what has gates, and it is a bad one.
+    pub async fn err(&mut self) {
+        self.net.trace.line("a bad version");
+        self.newest += 1;
+        let mut template = template(GATED, self.newest, None);
+        template["spec"]["containers"][0]["image"] = bad_image(self.newest).into();
+        self.user.patch("statefulsets", GATED, &json!({ "spec": { "template": template } })).await;
+    }
+
+    /// A new version for one thing.
+    async fn roll(&mut self) {
         self.newest += 1;
         let names = self.cast.names();
         let grouped = self.cast.zones.clone();
         let one = self.dice.pick(&names).cloned().unwrap_or_default();
         for name in names {
             // The zones of a group are the same workload.
-            if everything || name == one || (grouped.contains(&one) && grouped.contains(&name)) {
+            if name == one || (grouped.contains(&one) && grouped.contains(&name)) {
                 self.give(&name, self.newest, None).await;
             }
         }
@@ -138,8 +163,25 @@ impl People {
     /// A new version that is taken back at once, while the first pods go for it.
     async fn flip(&mut self) {
         let before = self.versions.clone();
-        self.roll(false).await;
+        self.roll().await;
         sleep(self.dice.time(FLIP.0, FLIP.1)).await;
+        self.restore_versions(before).await;
+    }
+
+    /// A new version that is taken back just as pods have gone for it: whoever took them may not see that yet.
+    async fn take_back(&mut self) {
+        let before = self.versions.clone();
+        self.roll().await;
+        for _ in 0..self.dice.among(1, 3) {
+            if timeout(WATCHES_FOR, self.net.monitor.taken()).await.is_err() {
+                break;
+            }
+        }
+        sleep(self.dice.time(CONTRARY.0, CONTRARY.1)).await;
+        self.restore_versions(before).await;
+    }
+
+    async fn restore_versions(&mut self, before: BTreeMap<String, (u64, Option<&'static str>)>) {
         for (set, (version, ill)) in before {
             if self.versions.get(&set) != Some(&(version, ill)) {
                 self.give(&set, version, ill).await;
@@ -162,7 +204,7 @@ impl People {
         let spec = |fields: Value| json!({ "spec": fields });
         let annotate =
             |key: &str, value: Option<&str>| json!({ "metadata": { "annotations": { key: value } } });
-        match what % 12 {
+        match what % 14 {
             // There, back and forth.
             0 | 1 => self.give(&set, version.saturating_sub(1).max(1), None).await,
             2 => {
@@ -170,7 +212,7 @@ impl People {
                 let ill = self.dice.pick(&ILLS).copied();
                 self.give(&set, self.newest, ill).await;
             }
-            3 => {
+            3 | 12 | 13 => {
                 let replicas = self.dice.among(0, 4);
                 self.user.patch("statefulsets", &set, &spec(json!({ "replicas": replicas }))).await;
             }

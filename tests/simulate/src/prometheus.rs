@@ -11,9 +11,11 @@ use sts_plus_operator::outbound::{Dial, Dialled, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::sleep;
 
+use crate::cast::{self, GATED};
 use crate::dice::Dice;
 use crate::faults::Fault;
 use crate::link::Net;
+use crate::truth::Pod;
 
 /// Its name.
 pub const HOST: &str = "prometheus.simulate";
@@ -103,10 +105,14 @@ impl Way {
             json!({ "status": "success", "data": { "resultType": "vector", "result": result } }).to_string()
         };
         let good = ((200, result(json!([]))), true);
+        let is_bad = |pod: &Pod| pod.set.as_deref() == Some(GATED) && cast::is_bad(&pod.image);
+        let series = |value: &str| result(json!([{ "metric": {}, "value": [0, value] }]));
+        if self.net.monitor.look_at(|truth| truth.pods.values().any(is_bad)) {
+            return ((200, series("1")), false);
+        }
         if self.net.open(Fault::PrometheusLies).is_none() || !self.dice.happens(LIES) {
             return good;
         }
-        let series = |value: &str| result(json!([{ "metric": {}, "value": [0, value] }]));
         let lies: [(u16, String); 8] = [
             (200, series("1")),
             (200, series("NaN")),

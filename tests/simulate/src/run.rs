@@ -31,6 +31,7 @@ use crate::monitor::Monitor;
 use crate::people::People;
 use crate::prometheus::Way;
 use crate::trace::Trace;
+use crate::truth::Truth;
 
 /// When every run begins.
 const DAWN: &str = "2026-01-02T03:04:05Z";
@@ -193,11 +194,15 @@ async fn on_stage(
     let mut people = People::new(net, cast, seed);
     people.begin().await;
     people.act(&nodes).await;
-    let rest = net.plan.chaos.saturating_sub(net.now());
-    sleep(rest).await;
-    net.trace.line("nothing goes wrong any more");
     people.heal().await;
-    let failures = settle(net, cast).await;
+    sleep(net.plan.chaos.saturating_sub(net.now())).await;
+    net.trace.line("nothing goes wrong any more");
+    people.finish().await;
+    let mut failures = settle(net, |truth| goal::missing(truth, cast)).await;
+    if cast.errs && failures.is_empty() {
+        people.err().await;
+        failures = settle(net, |truth| goal::not_taken_back(truth, cast)).await;
+    }
     nodes.stop().await;
     tasks.shutdown().await;
     failures
@@ -254,13 +259,13 @@ async fn lives(net: Net, number: u64, seed: u64, dawn: Timestamp) {
 }
 
 /// Waits for the goal, then for silence; what is wrong if they do not come.
-async fn settle(net: &Net, cast: &Cast) -> Vec<String> {
+async fn settle(net: &Net, missing: impl Fn(&Truth) -> Vec<String>) -> Vec<String> {
     let end = net.now() + CONVERGES;
     loop {
         if !net.monitor.violations().is_empty() || net.trace.is_overlong() {
             return Vec::new();
         }
-        let missing = net.monitor.look_at(|truth| goal::missing(truth, cast));
+        let missing = net.monitor.look_at(&missing);
         let (changed, what) = net.monitor.last_change();
         if missing.is_empty() && changed + SILENCE <= net.now() {
             return Vec::new();

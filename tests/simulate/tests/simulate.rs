@@ -1,4 +1,4 @@
-//! A hundred seeds, those that ever failed, and the planted faults that have to be seen.
+//! Three hundred seeds, those that ever failed, and the planted faults that have to be seen.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -12,21 +12,33 @@ use sts_plus_simulate::faults::FAULTS;
 use sts_plus_simulate::run::{Report, Script};
 
 /// How many seeds there are in a run of the tests.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 300;
 /// How many of them are one trial.
 const TOGETHER: u64 = 10;
 /// Seeds that once failed, and what it was; they are run whatever the number of seeds.
 const ONCE_BAD: [(u64, &str); 1] = [(41, "a clock that lags lets pods seem unready for as long")];
 /// The planted faults that must be seen, and the seed by which each was last: looked at first.
-const SEEN_BY: [(Bug, u64); 8] = [
+const SEEN_BY: [(Bug, u64); 20] = [
     (Bug::NoPreconditions, 1),
     (Bug::OneTooMany, 5),
     (Bug::TerminatingServes, 5),
     (Bug::GateSkipped, 1),
     (Bug::ErrorPasses, 4),
     (Bug::PassCountsTwice, 4),
+    (Bug::RowSurvivesFailure, 60),
+    (Bug::RollbackForgotten, 21),
     (Bug::PartitionIgnored, 1),
     (Bug::UpdatedRollAgain, 1),
+    (Bug::RevisionNotPromoted, 1),
+    (Bug::SurplusStays, 12),
+    (Bug::OrphansLeft, 25),
+    (Bug::ClaimsAlwaysGo, 76),
+    (Bug::OtherZonesIgnored, 1),
+    (Bug::TimersForgotten, 1),
+    (Bug::FailuresForgotten, 22),
+    (Bug::GoneWithoutList, 64),
+    (Bug::DeadWatchTrusted, 21),
+    (Bug::InconsistentView, 103),
 ];
 
 fn main() -> ExitCode {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::machinery::object::{self, text};
 use crate::machinery::selector::Selector;
 use crate::machinery::state::State;
+use crate::machinery::stored::Stored;
 use crate::machinery::write;
 
 /// How long an eviction counts against a budget while its pod is not seen to go.
@@ -27,7 +28,7 @@ pub(super) fn count(state: &mut State, namespace: &str) {
         let Some(selector) = budget.pointer("/spec/selector").and_then(Selector::from_json) else {
             continue;
         };
-        let covered: Vec<&Arc<Value>> = pods.iter().filter(|pod| selector.matches(pod)).collect();
+        let covered: Vec<&Arc<Stored>> = pods.iter().filter(|pod| selector.matches(pod)).collect();
         let status = status(state, &budget, &covered);
         let key = row.key(namespace, object::name(&budget));
         let now = state.now();
@@ -52,7 +53,7 @@ fn is_ready(pod: &Value) -> bool {
 
 type Status = Vec<(&'static str, Value)>;
 
-fn status(state: &State, budget: &Value, pods: &[&Arc<Value>]) -> Status {
+fn status(state: &State, budget: &Value, pods: &[&Arc<Stored>]) -> Status {
     let now = state.clock.timestamp();
     let is_recent = |stamp: &Value| {
         let since = stamp.as_str().and_then(|stamp| stamp.parse::<Timestamp>().ok());
@@ -100,7 +101,7 @@ fn status(state: &State, budget: &Value, pods: &[&Arc<Value>]) -> Status {
 }
 
 /// How many pods there should be: the replicas of those who control the ones there are.
-fn expected(state: &State, pods: &[&Arc<Value>]) -> i64 {
+fn expected(state: &State, pods: &[&Arc<Stored>]) -> i64 {
     let mut controllers: std::collections::BTreeMap<&str, i64> = std::collections::BTreeMap::new();
     for pod in pods {
         let references = object::list(pod, "/metadata/ownerReferences");

@@ -11,6 +11,7 @@ use crate::machinery::delete::{self, DeleteOptions, FOREGROUND, ORPHAN, Propagat
 use crate::machinery::object::{self, text};
 use crate::machinery::state::State;
 use crate::machinery::store::Key;
+use crate::machinery::stored::Stored;
 use crate::machinery::write;
 
 /// Who belongs to whom, by UID.
@@ -105,7 +106,7 @@ impl Collector {
         }
     }
 
-    fn object(&self, state: &State, uid: &str) -> Option<Arc<Value>> {
+    fn object(&self, state: &State, uid: &str) -> Option<Arc<Stored>> {
         let found = state.store.get(&self.places.get(uid)?.key)?;
         (object::uid(found) == uid).then(|| Arc::clone(found))
     }
@@ -148,7 +149,7 @@ impl Collector {
     }
 
     /// The owner that a reference means, if it is there.
-    fn owner(&self, state: &State, dependent: &Key, reference: &Value) -> Option<Arc<Value>> {
+    fn owner(&self, state: &State, dependent: &Key, reference: &Value) -> Option<Arc<Stored>> {
         let owner = self.object(state, text(reference, "/uid"))?;
         let place = self.places.get(text(reference, "/uid"))?;
         let same = object::name(&owner) == text(reference, "/name")

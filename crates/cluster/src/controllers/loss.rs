@@ -22,6 +22,7 @@ use crate::machinery::delete::{self, DeleteOptions};
 use crate::machinery::object::{self, text};
 use crate::machinery::state::State;
 use crate::machinery::store::Key;
+use crate::machinery::stored::Stored;
 use crate::machinery::write;
 use crate::nodes::behaviour::LOST;
 
@@ -134,7 +135,7 @@ impl Loss {
     fn node(
         &mut self,
         state: &mut State,
-        node: &Arc<Value>,
+        node: &Arc<Stored>,
         is_silent: bool,
         later: &mut dyn FnMut(Timestamp),
     ) {

@@ -19,12 +19,11 @@ mod slices;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::machinery::object;
 use crate::machinery::service::Server;
 use crate::machinery::state::State;
 use crate::machinery::store::{Key, KindId};
+use crate::machinery::stored::Stored;
 
 /// Changes of a kind that are looked at while nobody else may write.
 const BATCH: usize = 200;
@@ -38,7 +37,7 @@ struct Seen {
     /// Group and plural of its kind.
     group: String,
     plural: String,
-    object: Arc<Value>,
+    object: Arc<Stored>,
     deleted: bool,
 }
 
@@ -188,7 +187,7 @@ impl Controllers {
                 continue;
             }
             let position = self.positions.entry(row.id).or_default();
-            let seen = |key: &Key, object: &Arc<Value>, deleted: bool| Seen {
+            let seen = |key: &Key, object: &Arc<Stored>, deleted: bool| Seen {
                 key: key.clone(),
                 group: row.group.clone(),
                 plural: row.plural.clone(),

@@ -9,6 +9,7 @@ use crate::machinery::delete::{self, DeleteOptions};
 use crate::machinery::object::{self, text};
 use crate::machinery::selector::Selector;
 use crate::machinery::state::State;
+use crate::machinery::stored::Stored;
 use crate::machinery::write;
 
 const GROUP: &str = "discovery.k8s.io";
@@ -61,7 +62,7 @@ pub(super) fn write(state: &mut State, namespace: &str) {
     }
 }
 
-fn slice<'a>(service: &Value, pods: impl Iterator<Item = &'a Arc<Value>>) -> Value {
+fn slice<'a>(service: &Value, pods: impl Iterator<Item = &'a Arc<Stored>>) -> Value {
     let name = object::name(service);
     let suffix = chance::draw(0, object::uid(service)) & 0xf_ffff;
     let publishes_all = service.pointer("/spec/publishNotReadyAddresses") == Some(&Value::Bool(true));

@@ -240,6 +240,7 @@ fn establish(state: &mut State, definition: &Value) {
     };
     let stored = kind.stored.clone();
     state.table.insert(kind);
+    state.store.begin_kind(id);
     let Some(row) = state.row(GROUP, PLURAL) else {
         return;
     };
@@ -338,6 +339,7 @@ pub(crate) fn custom(definition: &Value, id: KindId, state: &State) -> Option<Ki
             create_on_update: false,
             shows_deleted: false,
             one_by_one: false,
+            uncached: false,
         },
         strategy: &Custom,
     })

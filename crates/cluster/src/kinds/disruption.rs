@@ -14,6 +14,7 @@ use crate::machinery::schema::Cause;
 use crate::machinery::selector::Selector;
 use crate::machinery::state::State;
 use crate::machinery::store::Key;
+use crate::machinery::stored::Stored;
 use crate::machinery::write;
 
 /// Seconds after which an eviction may be tried again while a budget is being counted.
@@ -110,11 +111,11 @@ pub(super) fn evict(
         || matches!(text(&pod, "/status/phase"), "Succeeded" | "Failed" | "Pending");
     if !ends_anyway {
         let budgets = state.objects("policy", "poddisruptionbudgets", Some(&key.namespace));
-        let covers = |budget: &Arc<Value>| {
+        let covers = |budget: &Arc<Stored>| {
             let selector = budget.pointer("/spec/selector").and_then(Selector::from_json);
             selector.is_some_and(|selector| selector.matches(&pod))
         };
-        let budgets: Vec<Arc<Value>> = budgets.into_iter().filter(covers).collect();
+        let budgets: Vec<Arc<Stored>> = budgets.into_iter().filter(covers).collect();
         match budgets.as_slice() {
             [] => {}
             [budget] => spend(state, budget, &pod, options.dry_run)?,

@@ -25,6 +25,8 @@ const MAX_SUBDOMAIN: usize = 253;
 const MAX_GENERATED_BASE: usize = 58;
 /// All annotations of an object together, in bytes.
 const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
+/// Longest name of a field manager, in bytes.
+const MAX_MANAGER_BYTES: usize = 128;
 
 /// Removes what only the server writes.
 pub(crate) fn reset(object: &mut Value) {
@@ -109,9 +111,14 @@ pub(crate) fn validate(kind: &Kind, object: &Value, before: Option<&Value>) -> V
     let mut repeated = label_causes("metadata.labels", labels.into_iter().flatten());
     repeated.extend(annotation_causes(object));
     repeated.extend(owner_causes(object));
+    repeated.extend(manager_causes(object));
     let looks = if before.is_some() && !kind.custom { LOOKS } else { 1 };
     causes.extend(std::iter::repeat_n(repeated, looks).flatten());
-    causes.extend(finalizer_causes(kind, object));
+    causes.extend(finalizer_causes(object));
+    let looks = if before.is_some() { 2 } else { 1 };
+    if !kind.custom {
+        causes.extend(std::iter::repeat_n(unqualified_finalizers(object), looks).flatten());
+    }
     if let Some(cause) = before.and_then(|before| new_finalizers(object, before)) {
         causes.extend([cause.clone(), cause]);
     }
@@ -139,7 +146,7 @@ fn annotation_causes(object: &Value) -> Vec<Cause> {
 /// Finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
-fn finalizer_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
+fn finalizer_causes(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let finalizers = object::list(object, "/metadata/finalizers");
     for finalizer in finalizers {
@@ -151,7 +158,12 @@ fn finalizer_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
         let why = "finalizer orphan and foregroundDeletion cannot be both set";
         causes.push(Cause::invalid("metadata.finalizers", &finalizers.into(), why));
     }
-    for (index, finalizer) in finalizers.iter().enumerate().filter(|_| !kind.custom) {
+    causes
+}
+
+fn unqualified_finalizers(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for (index, finalizer) in object::list(object, "/metadata/finalizers").iter().enumerate() {
         let name = finalizer.as_str().unwrap_or_default();
         if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
@@ -159,6 +171,18 @@ fn finalizer_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
         }
     }
     causes
+}
+
+fn manager_causes(object: &Value) -> Vec<Cause> {
+    let entries = object::list(object, "/metadata/managedFields").iter().enumerate();
+    let too_long = entries.filter(|(_, entry)| text(entry, "/manager").len() > MAX_MANAGER_BYTES);
+    too_long
+        .map(|(index, _)| Cause {
+            field: format!("metadata.managedFields[{index}].manager"),
+            reason: "FieldValueTooLong",
+            message: format!("Too long: may not be more than {MAX_MANAGER_BYTES} bytes"),
+        })
+        .collect()
 }
 
 /// What is wrong with labels.

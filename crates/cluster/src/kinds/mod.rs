@@ -140,7 +140,7 @@ pub(crate) struct Scale {
     pub(crate) selector: Option<String>,
 }
 
-/// What is peculiar to the writes of a kind.
+/// What is peculiar to a kind beyond its rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent peculiarities, each named once per row")]
 pub(crate) struct Habits {
@@ -154,6 +154,8 @@ pub(crate) struct Habits {
     pub(crate) shows_deleted: bool,
     /// There is no deletion of many; a subresource lets go of the last hold.
     pub(crate) one_by_one: bool,
+    /// Kubernetes keeps no cache of it, and has other words for a past that is gone.
+    pub(crate) uncached: bool,
 }
 
 /// One version of a kind.

@@ -8,6 +8,7 @@ use crate::machinery::object::{self, text};
 use crate::machinery::schema::Cause;
 use crate::machinery::state::State;
 use crate::machinery::store::Key;
+use crate::machinery::stored::Stored;
 
 /// What begins the name of a number of objects, of any kind.
 const COUNT: &str = "count/";
@@ -57,7 +58,7 @@ fn kind_of<'a>(table: &'a Table, resource: &str) -> Option<&'a Kind> {
 }
 
 fn count(state: &State, kind: &Kind, namespace: &str) -> usize {
-    let counts = |(_, object): &(_, &std::sync::Arc<Value>)| {
+    let counts = |(_, object): &(_, &std::sync::Arc<Stored>)| {
         let has_ended = matches!(text(object, "/status/phase"), "Succeeded" | "Failed");
         !(has_ended && (kind.group.as_str(), kind.plural.as_str()) == ("", "pods"))
     };

@@ -35,6 +35,7 @@ const ORDINARY: Habits = Habits {
     create_on_update: false,
     shows_deleted: false,
     one_by_one: false,
+    uncached: false,
 };
 const COUNTED: Habits = Habits { generation: true, ..ORDINARY };
 const CAREFUL: Habits = Habits { unconditional_update: false, ..COUNTED };
@@ -170,7 +171,7 @@ pub(super) const BUILT_IN: &[Row] = &[
         plural: "events",
         short_names: &["ev"],
         fields: events::FIELDS,
-        habits: Habits { create_on_update: true, ..ORDINARY },
+        habits: Habits { create_on_update: true, uncached: true, ..ORDINARY },
         strategy: &events::Events,
         ..PLAIN
     },
@@ -180,7 +181,7 @@ pub(super) const BUILT_IN: &[Row] = &[
         plural: "events",
         short_names: &["ev"],
         fields: events::NEW_FIELDS,
-        habits: Habits { create_on_update: true, ..ORDINARY },
+        habits: Habits { create_on_update: true, uncached: true, ..ORDINARY },
         strategy: &events::Events,
         stored_with: Some(("", "events")),
         convert: Some(events::CONVERT),

@@ -76,6 +76,14 @@ impl Strategy for Services {
     }
 
     fn prepare_update(&self, object: &mut Value, old: &Value) {
+        // What a stickiness that ends was set to goes with it.
+        let (now, then) =
+            (object.pointer("/spec/sessionAffinityConfig"), old.pointer("/spec/sessionAffinityConfig"));
+        let ends = text(object, "/spec/sessionAffinity") == "None"
+            && text(old, "/spec/sessionAffinity") == "ClientIP";
+        if ends && now == then {
+            object::child(object, "spec").remove("sessionAffinityConfig");
+        }
         // Addresses that an update leaves out stay.
         if text(object, "/spec/type") == text(old, "/spec/type") {
             for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {

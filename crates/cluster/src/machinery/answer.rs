@@ -15,6 +15,15 @@ pub struct Refusal {
     reason: Cow<'static, str>,
     message: String,
     details: Option<Value>,
+    aside: Box<Aside>,
+}
+
+/// What few refusals say besides.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Aside {
+    /// With what a list may go on all the same.
+    token: Option<String>,
+    warnings: Vec<String>,
 }
 
 /// What a refusal is about: a resource as paths name it.
@@ -74,8 +83,22 @@ impl Refusal {
             if let Some(details) = &self.details {
                 fields.insert("details".into(), details.clone());
             }
+            if let Some(token) = &self.aside.token {
+                fields.insert("metadata".into(), json!({ "continue": token }));
+            }
         }
         status
+    }
+
+    /// What the client is told besides.
+    pub fn warnings(&self) -> &[String] {
+        &self.aside.warnings
+    }
+
+    /// The same with warnings.
+    pub(crate) fn warning(mut self, warnings: &[String]) -> Self {
+        self.aside.warnings = warnings.to_vec();
+        self
     }
 
     /// The seconds after which the client is asked to come back.
@@ -89,7 +112,7 @@ impl Refusal {
         message: impl Into<String>,
         details: Option<Value>,
     ) -> Self {
-        Refusal { code, reason: reason.into(), message: message.into(), details }
+        Refusal { code, reason: reason.into(), message: message.into(), details, aside: Box::default() }
     }
 
     pub(crate) fn not_found(about: About<'_>, name: &str) -> Self {
@@ -214,13 +237,26 @@ impl Refusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message, None)
     }
 
-    pub(crate) fn too_large_patch(message: String) -> Self {
+    pub(crate) fn too_large_patch(why: &str) -> Self {
+        let message = format!("Request entity too large: {why}");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message, None)
     }
 
     /// The history that was asked for is gone.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message, None)
+    }
+
+    /// The list that was begun is gone; whoever does not mind goes on with the latest one.
+    pub(crate) fn expired_page(token: String) -> Self {
+        let message = "The provided continue parameter is too old to display a consistent list result. You can start a \
+                       new list without the continue parameter, or use the continue token in this response to retrieve \
+                       the remainder of the results. Continuing with the provided token results in an inconsistent \
+                       list - objects that were created, modified, or deleted between the time the first chunk was \
+                       returned and now may show up in the list.";
+        let mut refusal = Self::expired(message);
+        refusal.aside.token = Some(token);
+        refusal
     }
 
     pub(crate) fn from_the_future(asked: u64, current: u64) -> Self {

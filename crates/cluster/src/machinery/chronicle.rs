@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::bell::Ear;
 use super::service::Server;
 use super::store::Compacted;
-use serde_json::Value;
+use super::stored::Stored;
 
 /// One change of one object.
 #[derive(Clone, Debug)]
@@ -22,9 +22,9 @@ pub struct Told {
     /// Its name.
     pub name: String,
     /// What it was before; none when it was created.
-    pub before: Option<Arc<Value>>,
+    pub before: Option<Arc<Stored>>,
     /// What it is now, or was last.
-    pub object: Arc<Value>,
+    pub object: Arc<Stored>,
     /// Whether this was its end.
     pub deleted: bool,
 }

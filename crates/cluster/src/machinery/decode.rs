@@ -5,8 +5,9 @@ use serde_json::{Map, Value};
 use super::answer::Refusal;
 use super::apply::ApplyError;
 use super::json::{self, Document};
-use super::patch::PatchError;
+use super::patch::{self, PatchError};
 use super::request::{Request, Strictness};
+use super::schema::Schema;
 use super::{go, object};
 use crate::kinds::{Kind, Table, Version};
 
@@ -48,16 +49,42 @@ impl PatchKind {
 fn parse(content_type: &str, body: &[u8]) -> Result<Document, String> {
     if content_type.ends_with("yaml") && !body.trim_ascii_start().starts_with(b"{") {
         let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
-        let options = serde_saphyr::options! {
-            alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPEATED },
-        };
-        let value = serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
-        if json::depth(&value) > json::MAX_DEPTH {
-            return Err(json::TOO_DEEP.to_owned());
-        }
-        return Ok(Document { value, duplicates: Vec::new() });
+        return parse_yaml(text);
     }
     json::read(body)
+}
+
+/// How Go begins to tell what is wrong with a YAML text; warnings go without.
+const YAML_ERRORS: &str = "yaml: unmarshal errors:\n  ";
+
+fn warnings(complaints: Vec<String>) -> Vec<String> {
+    complaints.into_iter().map(|text| text.replacen(YAML_ERRORS, "", 1)).collect()
+}
+
+/// YAML in which the last of two equal keys counts, as it does in JSON.
+fn parse_yaml(text: &str) -> Result<Document, String> {
+    let limits = || serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPEATED };
+    let deep_enough = |value: Value, complaints| {
+        let is_too_deep = json::depth(&value) > json::MAX_DEPTH;
+        if is_too_deep { Err(json::TOO_DEEP.to_owned()) } else { Ok(Document { value, complaints }) }
+    };
+    let options = serde_saphyr::options! { alias_limits: limits() };
+    let twice = match serde_saphyr::from_str_with_options(text, options) {
+        Ok(value) => return deep_enough(value, Vec::new()),
+        Err(error) => match error.without_snippet() {
+            serde_saphyr::Error::DuplicateMappingKey { key, location } => {
+                let key = key.clone().unwrap_or_default();
+                format!("{YAML_ERRORS}line {}: key {key:?} already set in map", location.line())
+            }
+            other => return Err(other.to_string()),
+        },
+    };
+    let options = serde_saphyr::options! {
+        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
+        alias_limits: limits(),
+    };
+    let value = serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+    deep_enough(value, vec![twice])
 }
 
 /// What a body has to be.
@@ -116,6 +143,15 @@ impl<'a> Wanted<'a> {
         }
         self.check(&document.value, table)?;
         Ok(document)
+    }
+
+    /// The refusal of an object that does not fit its kind.
+    pub(crate) fn unhandled(&self, why: &str) -> Refusal {
+        let short = self.api_version.rsplit('/').next().unwrap_or_default();
+        Refusal::bad_request(format!(
+            "{0} in version \"{short}\" cannot be handled as a {0}: {why}",
+            self.kind
+        ))
     }
 
     /// An object may leave out what it is; what it says must be true.
@@ -198,16 +234,30 @@ pub(crate) fn object(
     body: &[u8],
     table: &Table,
 ) -> Result<(Value, Vec<String>), Refusal> {
-    let document = Wanted::of(kind, version).read(&request.content_type, body, table)?;
-    let mut object = document.value;
-    let handled = |why: String| {
-        Refusal::bad_request(format!(
-            "{0} in version \"{1}\" cannot be handled as a {0}: {why}",
-            kind.kind, version.name
-        ))
-    };
-    let warnings = conform(request, kind, version, &mut object, &document.duplicates).map_err(handled)?;
-    Ok((object, warnings))
+    let wanted = Wanted::of(kind, version);
+    let Document { value: mut object, complaints } = wanted.read(&request.content_type, body, table)?;
+    let warnings = conform(request, kind, version, &mut object, &complaints);
+    Ok((object, warnings.map_err(|why| wanted.unhandled(&why))?))
+}
+
+/// What is said about a text and the fields that its kind does not know: warnings, unless the client wants a refusal.
+pub(crate) fn complaints(
+    request: &Request,
+    schema: &Schema,
+    object: &Value,
+    of_text: &[String],
+) -> Result<Vec<String>, String> {
+    let strictness = request.strictness();
+    if strictness == Strictness::Ignore {
+        return Ok(Vec::new());
+    }
+    let unknown = schema.unknown_fields(object);
+    let unknown = unknown.iter().map(|at| format!("unknown field \"{at}\""));
+    let complaints: Vec<String> = of_text.iter().cloned().chain(unknown).take(json::MAX_COMPLAINTS).collect();
+    if strictness == Strictness::Strict && !complaints.is_empty() {
+        return Err(format!("strict decoding error: {}", complaints.join(", ")));
+    }
+    Ok(warnings(complaints))
 }
 
 /// Gives an object its kind, drops what the kind does not know and refuses what has the wrong type.
@@ -216,7 +266,7 @@ pub(crate) fn conform(
     kind: &Kind,
     version: &Version,
     object: &mut Value,
-    duplicates: &[String],
+    of_text: &[String],
 ) -> Result<Vec<String>, String> {
     let fields = object::fields(object);
     fields.insert("apiVersion".into(), kind.api_version(&version.name).into());
@@ -229,23 +279,18 @@ pub(crate) fn conform(
     } else if let Some(why) = version.schema.mistyped(object) {
         return Err(why);
     }
-    let strictness = request.strictness();
-    let twice = duplicates.iter().map(|at| format!("duplicate field \"{at}\""));
-    let mut complaints: Vec<String> = match strictness {
-        Strictness::Ignore => Vec::new(),
-        _ => twice.collect(),
-    };
-    if strictness != Strictness::Ignore {
-        let unknown = version.schema.unknown_fields(object);
-        let most = json::MAX_COMPLAINTS.saturating_sub(complaints.len());
-        complaints.extend(unknown.iter().take(most).map(|at| format!("unknown field \"{at}\"")));
-    }
-    if strictness == Strictness::Strict && !complaints.is_empty() {
-        return Err(format!("strict decoding error: {}", complaints.join(", ")));
-    }
-    if !kind.custom {
+    let complaints = complaints(request, &version.schema, object, of_text)?;
+    if kind.custom {
+        version.schema.drop_unset(object);
+    } else {
         // To Go a field that is null is not set, whatever its type.
         version.schema.default(object);
+    }
+    // An empty list of managers means what one empty entry means, and would be lost.
+    if let Some(managers) = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut)
+        && managers.is_empty()
+    {
+        managers.push(Value::Object(Map::new()));
     }
     version.schema.prune(object);
     version.schema.normalize(object);
@@ -258,11 +303,19 @@ fn mistyped_metadata(version: &Version, metadata: &Value) -> Option<String> {
 }
 
 /// Reads a patch.
-pub(crate) fn patch(kind: PatchKind, body: &[u8]) -> Result<Value, Refusal> {
+pub(crate) fn patch(kind: PatchKind, body: &[u8]) -> Result<Document, Refusal> {
     let prefix = if kind == PatchKind::Strategic { "" } else { "error decoding patch: " };
-    let patch = json::read(body).map_err(|why| Refusal::bad_request(format!("{prefix}{why}")))?.value;
-    if kind != PatchKind::Json && !patch.is_object() {
-        let what = go::json_type(&patch);
+    let mut patch = json::read(body).map_err(|why| Refusal::bad_request(format!("{prefix}{why}")))?;
+    if kind == PatchKind::Json {
+        let operations = patch.value.as_array().map(Vec::as_slice).unwrap_or_default();
+        patch.complaints.extend(patch::unknown_fields(operations));
+        for complaint in &mut patch.complaints {
+            *complaint = format!("json patch {complaint}");
+        }
+    } else if kind == PatchKind::Merge && patch.value.is_null() {
+        return Err(Refusal::bad_request("Invalid JSON Patch"));
+    } else if !patch.value.is_object() {
+        let what = go::json_type(&patch.value);
         return Err(Refusal::bad_request(format!(
             "{prefix}json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
         )));
@@ -276,7 +329,7 @@ pub(crate) fn patch_refusal(error: PatchError) -> Refusal {
         PatchError::Malformed(why) => Refusal::bad_request(why),
         PatchError::Inapplicable(_) => Refusal::inapplicable(),
         PatchError::Unsupported(why) => Refusal::internal(why),
-        PatchError::TooLarge(_) => Refusal::too_large_patch(error.to_string()),
+        PatchError::TooLarge(_) => Refusal::too_large_patch(&error.to_string()),
     }
 }
 
@@ -290,15 +343,28 @@ pub(crate) fn patched_kind(kind: &Kind, version: &Version, object: &Value, table
     wanted.unknown(&said_kind, &said_version, table)
 }
 
-/// Reads what is applied: it must say what it is.
-pub(crate) fn applied(wanted_kind: &str, wanted_version: &str, body: &[u8]) -> Result<Value, Refusal> {
+/// Reads what is applied: it must say what it is; the texts are warnings for the client.
+pub(crate) fn applied(
+    request: &Request,
+    wanted_kind: &str,
+    wanted_version: &str,
+    body: &[u8],
+) -> Result<(Value, Vec<String>), Refusal> {
     let unread = |why: String| Refusal::bad_request(format!("error decoding YAML: {why}"));
-    let applied = parse("application/yaml", body).map_err(unread)?.value;
+    let Document { value: mut applied, complaints } = parse("application/yaml", body).map_err(unread)?;
+    if applied.is_null() {
+        applied = Value::Object(Map::new());
+    }
     if !applied.is_object() {
         let what = go::json_type(&applied);
         return Err(unread(format!(
             "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {what} into Go value of type \
              map[string]interface {{}}"
+        )));
+    }
+    if let (Strictness::Strict, Some(complaint)) = (request.strictness(), complaints.first()) {
+        return Err(Refusal::bad_request(format!(
+            "error strict decoding YAML: error converting YAML to JSON: {complaint}"
         )));
     }
     let (said_kind, said_version) = (object::text(&applied, "/kind"), object::text(&applied, "/apiVersion"));
@@ -308,7 +374,8 @@ pub(crate) fn applied(wanted_kind: &str, wanted_version: &str, body: &[u8]) -> R
             "invalid object type: {group}/{version}, Kind={said_kind}"
         )));
     }
-    Ok(applied)
+    let warnings = if request.strictness() == Strictness::Ignore { Vec::new() } else { warnings(complaints) };
+    Ok((applied, warnings))
 }
 
 /// The refusal of an apply.

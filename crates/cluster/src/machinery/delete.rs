@@ -12,6 +12,7 @@ use super::request::Request;
 use super::schema::Cause;
 use super::state::State;
 use super::store::Key;
+use super::stored::Stored;
 use crate::clock;
 use crate::kinds::Kind;
 
@@ -41,9 +42,9 @@ pub(crate) struct DeleteOptions {
 /// What a deletion has led to.
 pub(crate) enum Deleted {
     /// The object is gone; this was its last state.
-    Gone(Arc<Value>),
+    Gone(Arc<Stored>),
     /// It is marked and stays until its holders let go.
-    Going(Arc<Value>),
+    Going(Arc<Stored>),
 }
 
 impl DeleteOptions {
@@ -181,7 +182,7 @@ pub(crate) fn delete(
             object = (*live).clone();
         }
         if options.dry_run {
-            return Ok(Deleted::Gone(Arc::new(object)));
+            return Ok(Deleted::Gone(Stored::new(object)));
         }
         // What has a time to end is marked first, even when that time is over.
         let object = if grace.is_some() && *live != object {
@@ -194,7 +195,7 @@ pub(crate) fn delete(
         return Ok(Deleted::Gone(gone));
     }
     if *live == object || options.dry_run {
-        return Ok(Deleted::Going(Arc::new(object)));
+        return Ok(Deleted::Going(Stored::new(object)));
     }
     let marked = state.store.put(key.clone(), object);
     kind.strategy.written(state, Some(&live), Some(&marked));

@@ -12,6 +12,7 @@ use super::apply;
 use super::object;
 use super::state::State;
 use super::store::Key;
+use super::stored::Stored;
 use crate::kinds::{Kind, Scale, meta};
 
 /// Largest object that is stored, in bytes: what etcd takes, less what it needs besides. Without it patches could make an
@@ -23,7 +24,7 @@ pub(crate) struct Draft {
     pub(crate) kind: Arc<Kind>,
     pub(crate) key: Key,
     /// What it is to replace.
-    pub(crate) before: Option<Arc<Value>>,
+    pub(crate) before: Option<Arc<Stored>>,
     pub(crate) object: Value,
     /// Whether only the status is written.
     pub(crate) is_status: bool,
@@ -41,7 +42,7 @@ pub(crate) struct Draft {
 
 /// What a write has led to.
 pub(crate) struct Written {
-    pub(crate) object: Arc<Value>,
+    pub(crate) object: Arc<Stored>,
     pub(crate) created: bool,
 }
 
@@ -54,10 +55,10 @@ impl Draft {
     /// Refuses what Kubernetes would refuse.
     pub(crate) fn judge(&self) -> Result<(), Refusal> {
         let (kind, object) = (&self.kind, &self.object);
-        let mut causes = meta::validate(kind, object, self.before.as_deref());
+        let before = self.before.as_deref().map(Stored::value);
+        let mut causes = meta::validate(kind, object, before);
         if kind.custom {
             let version = kind.version(&kind.stored).or(kind.versions.first());
-            let before = self.before.as_deref();
             let mut judged = version.map(|version| version.schema.judge(object, before)).unwrap_or_default();
             for cause in judged.iter_mut().filter(|_| self.is_status) {
                 // A status that is written alone is spoken of as if it were alone.
@@ -115,7 +116,7 @@ impl Draft {
             return Err(Refusal::already_exists(kind.resource(), &key.name));
         }
         if dry_run {
-            return Ok(Written { object: Arc::new(object), created });
+            return Ok(Written { object: Stored::new(object), created });
         }
         let mut object = object;
         if let Some(version) = kind.version(&kind.stored) {
@@ -129,14 +130,14 @@ impl Draft {
                 // Watchers see it go as it was; the writer sees what it wrote.
                 state.store.remove(key, (**before).clone());
                 kind.strategy.written(state, Some(before), None);
-                return Ok(Written { object: Arc::new(object), created });
+                return Ok(Written { object: Stored::new(object), created });
             }
         }
         if bytes(&object) > MAX_OBJECT_BYTES {
             return Err(Refusal::internal("etcdserver: request is too large"));
         }
         let object = state.store.put(key, object);
-        kind.strategy.written(state, before.as_deref(), Some(&object));
+        kind.strategy.written(state, before.as_deref().map(Stored::value), Some(&object));
         Ok(Written { object, created })
     }
 }
@@ -170,7 +171,7 @@ pub(crate) fn amend(
     kind: &Arc<Kind>,
     key: &Key,
     change: impl FnOnce(&mut Value),
-) -> Option<Arc<Value>> {
+) -> Option<Arc<Stored>> {
     let before = Arc::clone(state.store.get(key)?);
     let mut object = (*before).clone();
     change(&mut object);
@@ -196,7 +197,7 @@ pub(crate) fn amend(
 }
 
 /// Creates an object on the cluster's own account, unless there is one of that name.
-pub(crate) fn introduce(state: &mut State, kind: &Arc<Kind>, mut object: Value) -> Option<Arc<Value>> {
+pub(crate) fn introduce(state: &mut State, kind: &Arc<Kind>, mut object: Value) -> Option<Arc<Stored>> {
     let key = kind.key(object::namespace(&object), object::name(&object));
     if state.store.get(&key).is_some() {
         return None;

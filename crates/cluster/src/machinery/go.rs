@@ -48,6 +48,15 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
+/// As reflection names the kind of a decoded value.
+pub(crate) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+        scalar => type_name(scalar),
+    }
+}
+
 /// As `encoding/json` names the type of a value.
 pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {

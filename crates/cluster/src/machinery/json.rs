@@ -26,17 +26,17 @@ pub(crate) fn depth(value: &Value) -> usize {
 /// JSON that was read.
 pub(crate) struct Document {
     pub(crate) value: Value,
-    /// The fields that were given more than once, as in `spec.ports[0].name`; the last one counts.
-    pub(crate) duplicates: Vec<String>,
+    /// What Go says of fields that were given more than once; the last one counts.
+    pub(crate) complaints: Vec<String>,
 }
 
 /// Reads a text, or says what Go would.
 pub(crate) fn read(text: &[u8]) -> Result<Document, String> {
     let mut scan = Scan { text, at: 0, depth: 0, path: Vec::new(), duplicates: Vec::new() };
     scan.document()?;
-    let duplicates = scan.duplicates;
+    let complaints = scan.duplicates.iter().map(|at| format!("duplicate field \"{at}\"")).collect();
     let value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-    Ok(Document { value, duplicates })
+    Ok(Document { value, complaints })
 }
 
 struct Scan<'a> {
@@ -44,6 +44,7 @@ struct Scan<'a> {
     at: usize,
     depth: usize,
     path: Vec<String>,
+    /// As in `spec.ports[0].name`.
     duplicates: Vec<String>,
 }
 

@@ -36,5 +36,6 @@ pub mod service;
 pub(crate) mod show;
 pub(crate) mod state;
 pub mod store;
+pub mod stored;
 pub mod watch;
 pub(crate) mod write;

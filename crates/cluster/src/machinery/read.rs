@@ -15,6 +15,7 @@ use super::selector::Selector;
 use super::show::View;
 use super::state::State;
 use super::store::Key;
+use super::stored::Stored;
 use crate::kinds::Kind;
 
 /// Which objects a list, a watch or a deletion of many is about.
@@ -144,14 +145,15 @@ pub(crate) fn get(state: &State, request: &Request, view: &View, name: &str) -> 
     let kind = &view.kind;
     let key = kind.key(request.place.namespace.as_deref().unwrap_or_default(), name);
     match state.store.get(&key) {
-        Some(object) => Ok(super::show::bytes(&*view.object(object))),
+        Some(object) => Ok(view.object(object)),
         None => Err(Refusal::not_found(kind.resource(), name)),
     }
 }
 
 /// Where a list goes on.
 struct Continue {
-    version: u64,
+    /// None is the latest.
+    version: Option<u64>,
     start: String,
 }
 
@@ -168,23 +170,32 @@ impl Continue {
                 "continue key is not valid: server does not recognize this encoded version {said}"
             )));
         }
+        let version = token.get("rv").and_then(Value::as_i64).unwrap_or_default();
+        if version == 0 {
+            return Err(refuse(
+                "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            ));
+        }
         let start = token.get("start").and_then(Value::as_str).unwrap_or_default();
         if start.is_empty() {
             return Err(refuse(
                 "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)",
             ));
         }
-        Ok(Continue {
-            version: token.get("rv").and_then(Value::as_u64).unwrap_or_default(),
-            start: start.to_owned(),
-        })
+        Ok(Continue { version: u64::try_from(version).ok(), start: start.to_owned() })
+    }
+
+    /// The token that goes on from here; without a version with the latest.
+    fn token(start: &str, version: Option<u64>) -> String {
+        let version = version.map_or_else(|| json!(-1), Value::from);
+        URL_SAFE_NO_PAD.encode(json!({ "v": "meta.k8s.io/v1", "rv": version, "start": start }).to_string())
     }
 
     /// Goes on after this object.
     fn after(key: &Key, namespace: Option<&str>, version: u64) -> String {
         let namespace = if namespace.is_some() { "" } else { &key.namespace };
         let start = format!("{namespace}/{}\0", key.name);
-        URL_SAFE_NO_PAD.encode(json!({ "v": "meta.k8s.io/v1", "rv": version, "start": start }).to_string())
+        Self::token(&start, Some(version))
     }
 
     /// The first place in the store that has not been shown.
@@ -194,7 +205,18 @@ impl Continue {
     }
 }
 
+/// A list, as text.
 pub(crate) fn list(state: &State, request: &Request, view: &View) -> Result<Vec<u8>, Refusal> {
+    let (metadata, found) = find(state, request, view)?;
+    Ok(view.list(&metadata, found.iter().map(|object| &**object)))
+}
+
+/// The objects that a list shows, and its own metadata.
+pub(crate) fn find(
+    state: &State,
+    request: &Request,
+    view: &View,
+) -> Result<(Value, Vec<Arc<Stored>>), Refusal> {
     let kind = &view.kind;
     let filter = Filter::read(request, kind)?;
     let options = ListOptions::read(&request.query, false)?;
@@ -205,16 +227,17 @@ pub(crate) fn list(state: &State, request: &Request, view: &View) -> Result<Vec<
     let current = state.store.version();
 
     let mut version = current;
-    let mut past: Option<BTreeMap<Key, Arc<Value>>> = None;
+    let mut past: Option<BTreeMap<Key, Arc<Stored>>> = None;
     if let Some(token) = &token {
         if options.version.as_deref().is_some_and(|version| version != "0") {
             let why = "specifying resource version is not allowed when using continue";
             return Err(Refusal::bad_request(why));
         }
-        version = token.version;
-        let too_old = "The provided continue parameter is too old to display a consistent list result. You must start \
-                       a new list without the continue parameter.";
-        past = Some(state.store.list_at(kind.id, version).map_err(|_| Refusal::expired(too_old))?);
+        if let Some(then) = token.version {
+            version = then;
+            let too_old = |_| Refusal::expired_page(Continue::token(&token.start, None));
+            past = Some(state.store.list_at(kind.id, version).map_err(too_old)?);
+        }
     } else if let Some(text) = &options.version {
         let asked = listed_version(text)?;
         if asked > current {
@@ -235,11 +258,11 @@ pub(crate) fn list(state: &State, request: &Request, view: &View) -> Result<Vec<
     let start = token.as_ref().map(|token| token.key(kind, namespace));
     let is_due = |key: &Key| start.as_ref().is_none_or(|start| key >= start);
     let is_here = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);
-    let due: Vec<(&Key, &Arc<Value>)> = match &past {
+    let due: Vec<(&Key, &Arc<Stored>)> = match &past {
         Some(past) => past.iter().filter(|(key, _)| is_due(key) && is_here(key)).collect(),
         None => state.store.list(kind.id, namespace).filter(|(key, _)| is_due(key)).collect(),
     };
-    let mut found: Vec<(&Key, &Arc<Value>)> =
+    let mut found: Vec<(&Key, &Arc<Stored>)> =
         due.iter().copied().filter(|(key, object)| filter.matches(key, object)).collect();
 
     let mut metadata = Map::from_iter([("resourceVersion".to_owned(), version.to_string().into())]);
@@ -257,5 +280,5 @@ pub(crate) fn list(state: &State, request: &Request, view: &View) -> Result<Vec<
         }
         found.truncate(limit);
     }
-    Ok(view.list(Value::Object(metadata), found.into_iter().map(|(_, object)| &**object)))
+    Ok((Value::Object(metadata), found.into_iter().map(|(_, object)| Arc::clone(object)).collect()))
 }

@@ -14,6 +14,7 @@ use super::patch;
 use super::schema::Cause;
 use super::selector::Selector;
 use super::state::State;
+use super::stored::Stored;
 use super::write::Wish;
 use crate::kinds::{Kind, Scale};
 
@@ -57,7 +58,7 @@ impl Wish<'_> {
         let key = self.kind.key(self.namespace(), name);
         let found = state.store.get(&key).cloned();
         let live = || found.clone().ok_or_else(|| Refusal::not_found(self.kind.resource(), name));
-        let (wanted, dry_run) = if self.request.method == Method::PUT {
+        let (wanted, dry_run, warnings) = if self.request.method == Method::PUT {
             let dry_run = self.request.write_options("UpdateOptions", false)?;
             let wanted = Wanted {
                 kind: "Scale",
@@ -65,23 +66,28 @@ impl Wish<'_> {
                 package: "autoscaling",
                 custom: false,
             };
-            let body = wanted.read(&self.request.content_type, self.body, &state.table)?.value;
-            Self::check_name(&body, name)?;
-            (body, dry_run)
+            let document = wanted.read(&self.request.content_type, self.body, &state.table)?;
+            let schema = state.table.definitions.kind("autoscaling", "v1", "Scale");
+            let warnings = schema.map_or(Ok(Vec::new()), |schema| {
+                decode::complaints(self.request, &schema, &document.value, &document.complaints)
+            });
+            let warnings = warnings.map_err(|why| wanted.unhandled(&why))?;
+            Self::check_name(&document.value, name)?;
+            (document.value, dry_run, warnings)
         } else {
             let how = PatchKind::of(&self.request.content_type, false)?;
             let dry_run = self.request.write_options("PatchOptions", how == PatchKind::Apply)?;
             if how == PatchKind::Apply {
                 return self.apply_scale(state, scale, name, &live()?, dry_run);
             }
-            let patch = decode::patch(how, self.body)?;
+            let patch = decode::patch(how, self.body)?.value;
             let shown = show(self.kind, scale, &*live()?)?;
             let body = match how {
                 PatchKind::Json => patch::json(&shown, &patch).map_err(decode::patch_refusal)?,
                 // A scale has no lists: a strategic patch merges.
                 _ => patch::merge(&shown, &patch),
             };
-            (body, dry_run)
+            (body, dry_run, Vec::new())
         };
         let live = live()?;
         let said = wanted.pointer("/spec/replicas").filter(|said| !said.is_null());
@@ -101,7 +107,7 @@ impl Wish<'_> {
         let mut object = (*live).clone();
         put(&mut object, &scale.spec_replicas, replicas.into());
         let manager = self.manager(Operation::Update);
-        self.revise(state, &key, Arc::clone(&live), object, dry_run, Vec::new(), |object, before, state| {
+        self.revise(state, &key, Arc::clone(&live), object, dry_run, warnings, |object, before, state| {
             Ok(owned(self, scale, before, object, &manager, state))
         })
     }
@@ -127,10 +133,18 @@ impl Wish<'_> {
         state: &State,
         scale: &Scale,
         name: &str,
-        live: &Arc<Value>,
+        live: &Arc<Stored>,
         dry_run: bool,
     ) -> Result<Draft, Refusal> {
-        let said = decode::applied("Scale", API_VERSION, self.body)?;
+        let (said, warnings) = decode::applied(self.request, "Scale", API_VERSION, self.body)?;
+        if self.kind.custom {
+            // Kubernetes cannot, though it tries.
+            let namespace = object::namespace(&said);
+            return Err(Refusal::internal(format!(
+                "failed to convert new object ({namespace}/{name}; {API_VERSION}, Kind=Scale) to proper version: \
+                 request to convert CR to an invalid group/version: {API_VERSION}"
+            )));
+        }
         let replicas = object::number(&said, "/spec/replicas").unwrap_or_default();
         self.check_replicas(scale, name, replicas)?;
         let mut applied =
@@ -145,7 +159,7 @@ impl Wish<'_> {
         });
         let merged = without_times(merged.map_err(decode::apply_refusal)?);
         let key = self.kind.key(self.namespace(), name);
-        self.revise(state, &key, Arc::clone(live), merged, dry_run, Vec::new(), |object, _, _| Ok(object))
+        self.revise(state, &key, Arc::clone(live), merged, dry_run, warnings, |object, _, _| Ok(object))
     }
 }
 

@@ -14,7 +14,6 @@ use http::{HeaderValue, Method, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
 use kube::client::Body;
-use serde_json::Value;
 
 use super::admission::Admission;
 use super::answer::{self, Refusal};
@@ -159,7 +158,8 @@ impl Server {
                 response
             }
             Err(refusal) => {
-                respond(refusal.code(), show::bytes(&refusal.status()), &[], refusal.retry_after())
+                let status = show::bytes(&refusal.status());
+                respond(refusal.code(), status, refusal.warnings(), refusal.retry_after())
             }
         }
     }
@@ -285,7 +285,7 @@ impl Server {
                 draft
             };
             self.admission.mutate(&self.state, &mut draft).await?;
-            draft.judge()?;
+            draft.judge().map_err(|refusal| refusal.warning(&draft.warnings))?;
             self.admission.validate(&self.state, &mut draft).await?;
             let mut state = self.lock();
             if draft.is_current(&state) {
@@ -310,9 +310,7 @@ impl Server {
                 let uid = object::uid(&object);
                 (StatusCode::OK, show::bytes(&answer::deleted(kind.resource(), name, uid)))
             }
-            Deleted::Gone(object) | Deleted::Going(object) => {
-                (StatusCode::OK, show::bytes(&*view.object(&object)))
-            }
+            Deleted::Gone(object) | Deleted::Going(object) => (StatusCode::OK, view.object(&object)),
         };
         Ok(Reply { code, body, warnings })
     }
@@ -327,10 +325,8 @@ impl Server {
         if kind.namespaced && request.place.namespace.is_none() || kind.habits.one_by_one {
             return Err(Refusal::method_not_allowed());
         }
-        let listed = read::list(&self.lock(), request, &View { shape: Shape::Whole, ..view.clone() })?;
-        let mut listed: Value = serde_json::from_slice(&listed).unwrap_or_default();
-        let found = listed.get_mut("items").map(Value::take).unwrap_or_default();
-        let found: Vec<Value> = found.as_array().cloned().unwrap_or_default();
+        let (metadata, found) =
+            read::find(&self.lock(), request, &View { shape: Shape::Whole, ..view.clone() })?;
         // A version in the query is one that each object has to have.
         let wanted = request.query.get("resourceVersion").map(str::to_owned);
         let options = &DeleteOptions { version: options.version.clone().or(wanted), ..options.clone() };
@@ -342,8 +338,7 @@ impl Server {
                 _ => {}
             }
         }
-        let metadata = listed.get_mut("metadata").map(Value::take).unwrap_or_default();
-        Ok(Reply::ok(view.list(metadata, found.iter())))
+        Ok(Reply::ok(view.list(&metadata, found.iter().map(|object| &**object))))
     }
 
     async fn act(
@@ -384,7 +379,7 @@ fn finish(
     view: &View,
     scale: Option<&crate::kinds::Scale>,
 ) -> Result<Reply, Refusal> {
-    draft.judge()?;
+    draft.judge().map_err(|refusal| refusal.warning(&draft.warnings))?;
     if draft.before.is_none() {
         crate::kinds::quotas::admit(state, &draft.kind, &draft.key)?;
     }
@@ -393,7 +388,7 @@ fn finish(
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
     let body = match scale {
         Some(scale) => show::bytes(&scale::show(&view.kind, scale, &object)?),
-        None => show::bytes(&*view.object(&object)),
+        None => view.object(&object),
     };
     Ok(Reply { code, body, warnings })
 }

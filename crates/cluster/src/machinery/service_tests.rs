@@ -7,7 +7,7 @@ use kube::api::{
     WatchEvent, WatchParams,
 };
 use kube::{Client, Error, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 

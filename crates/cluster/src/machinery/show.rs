@@ -1,13 +1,14 @@
 //! Objects as answers show them: in the version that was asked for, whole or only their metadata.
 
 use std::borrow::Cow;
-use std::io;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
 use super::request::Shape;
+use super::stored::Stored;
 use crate::kinds::{Kind, Version};
 
 /// How one request wants to see objects.
@@ -21,42 +22,78 @@ pub(crate) struct View {
 const METADATA_VERSION: &str = "meta.k8s.io/v1";
 
 impl View {
-    /// An object in the version that is spoken.
-    pub(crate) fn convert<'a>(&self, stored: &'a Value) -> Cow<'a, Value> {
-        let version = self.kind.version(&self.version);
-        convert(&self.kind, version, stored)
-    }
-
-    /// An object as the answer to a request for it.
-    pub(crate) fn object<'a>(&self, stored: &'a Value) -> Cow<'a, Value> {
+    /// What names the objects' kind: their `apiVersion` and their `kind`.
+    fn names(&self) -> (String, &str) {
         match self.shape {
-            Shape::Whole => self.convert(stored),
-            Shape::MetadataOnly => Cow::Owned(json!({
-                "kind": "PartialObjectMetadata", "apiVersion": METADATA_VERSION,
-                "metadata": stored.get("metadata").unwrap_or(&Value::Null),
-            })),
+            Shape::Whole => (self.kind.api_version(&self.version), &self.kind.kind),
+            Shape::MetadataOnly => (METADATA_VERSION.to_owned(), "PartialObjectMetadata"),
         }
     }
 
-    /// An object in a list: built-in kinds leave out what the list says already.
-    fn item<'a>(&self, stored: &'a Value) -> Item<'a> {
-        let is_bare = self.shape == Shape::Whole && !self.kind.custom;
-        Item { object: self.object(stored), is_bare }
+    /// What an object says apart from its kind.
+    fn fields<'a>(&self, stored: &'a Stored) -> Cow<'a, [u8]> {
+        let converts = self.kind.version(&self.version).and_then(|version| version.convert);
+        match (self.shape, converts) {
+            (Shape::Whole, None) => Cow::Borrowed(stored.fields()),
+            (Shape::Whole, Some(convert)) => Cow::Owned(bytes(&Fields(&(convert.from_stored)(stored)))),
+            (Shape::MetadataOnly, _) => {
+                let metadata = stored.get("metadata").unwrap_or(&Value::Null);
+                Cow::Owned(bytes(&json!({ "metadata": metadata })))
+            }
+        }
+    }
+
+    fn write(&self, text: &mut Vec<u8>, stored: &Stored) {
+        let (api_version, kind) = self.names();
+        // Names of kinds and versions hold nothing that JSON would escape.
+        text.extend_from_slice(format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}""#).as_bytes());
+        match &*self.fields(stored) {
+            [b'{', b'}'] => text.push(b'}'),
+            fields => {
+                text.push(b',');
+                text.extend_from_slice(fields.get(1..).unwrap_or_default());
+            }
+        }
+    }
+
+    /// An object as the answer to a request for it.
+    pub(crate) fn object(&self, stored: &Stored) -> Vec<u8> {
+        let mut text = Vec::new();
+        self.write(&mut text, stored);
+        text
     }
 
     /// A list; `metadata` is the list's own.
-    pub(crate) fn list<'a>(&self, metadata: Value, objects: impl Iterator<Item = &'a Value>) -> Vec<u8> {
-        let (kind, api_version) = match self.shape {
-            Shape::Whole => (self.kind.list_kind.clone(), self.kind.api_version(&self.version)),
-            Shape::MetadataOnly => ("PartialObjectMetadataList".to_owned(), METADATA_VERSION.to_owned()),
+    pub(crate) fn list<'a>(&self, metadata: &Value, objects: impl Iterator<Item = &'a Stored>) -> Vec<u8> {
+        let (api_version, kind) = match self.shape {
+            Shape::Whole => (self.kind.api_version(&self.version), &*self.kind.list_kind),
+            Shape::MetadataOnly => (METADATA_VERSION.to_owned(), "PartialObjectMetadataList"),
         };
-        let items: Vec<Item<'_>> = objects.map(|object| self.item(object)).collect();
-        bytes(&List { kind, api_version, metadata, items })
+        let mut text = format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":"#).into_bytes();
+        text.extend(bytes(metadata));
+        text.extend_from_slice(br#","items":["#);
+        // Built-in kinds leave out what the list says already.
+        let is_bare = self.shape == Shape::Whole && !self.kind.custom;
+        for (at, stored) in objects.enumerate() {
+            if at > 0 {
+                text.push(b',');
+            }
+            if is_bare {
+                text.extend_from_slice(&self.fields(stored));
+            } else {
+                self.write(&mut text, stored);
+            }
+        }
+        text.extend_from_slice(b"]}");
+        text
     }
 
     /// One line of a watch.
-    pub(crate) fn event(&self, what: &str, stored: &Value) -> Vec<u8> {
-        event(what, &self.object(stored))
+    pub(crate) fn event(&self, what: &str, stored: &Stored) -> Vec<u8> {
+        let mut line = format!(r#"{{"type":"{what}","object":"#).into_bytes();
+        self.write(&mut line, stored);
+        line.extend_from_slice(b"}\n");
+        line
     }
 
     /// How far a watch has come.
@@ -65,10 +102,7 @@ impl View {
         if let (true, Some(metadata)) = (is_end_of_initial_events, metadata.as_object_mut()) {
             metadata.insert("annotations".into(), json!({ "k8s.io/initial-events-end": "true" }));
         }
-        let (kind, api_version) = match self.shape {
-            Shape::Whole => (self.kind.kind.clone(), self.kind.api_version(&self.version)),
-            Shape::MetadataOnly => ("PartialObjectMetadata".to_owned(), METADATA_VERSION.to_owned()),
-        };
+        let (api_version, kind) = self.names();
         event("BOOKMARK", &json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata }))
     }
 }
@@ -104,60 +138,39 @@ pub(crate) fn event(what: &str, object: &Value) -> Vec<u8> {
 }
 
 /// JSON text as Go writes it. Values of JSON can always be written as such.
-pub(crate) fn bytes(value: &impl Serialize) -> Vec<u8> {
-    let mut text = Vec::new();
-    let written = value.serialize(&mut serde_json::Serializer::with_formatter(&mut text, ForPages));
-    written.map(|()| text).unwrap_or_default()
-}
-
+///
 /// Go's JSON can stand in a page of HTML: what could end a script there is written as a number. Whoever compares the
 /// bytes of stored data, as with revisions, sees them.
-struct ForPages;
-
-impl serde_json::ser::Formatter for ForPages {
-    fn write_string_fragment<W: ?Sized + io::Write>(
-        &mut self,
-        writer: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
-        let is_escaped = |character| matches!(character, '<' | '>' | '&' | '\u{2028}' | '\u{2029}');
-        let mut rest = fragment;
-        while let Some((at, found)) = rest.char_indices().find(|(_, character)| is_escaped(*character)) {
-            let (plain, after) = rest.split_at(at);
-            write!(writer, "{plain}\\u{:04x}", u32::from(found))?;
-            rest = after.get(found.len_utf8()..).unwrap_or_default();
-        }
-        writer.write_all(rest.as_bytes())
+pub(crate) fn bytes(value: &impl Serialize) -> Vec<u8> {
+    let text = serde_json::to_string(value).unwrap_or_default();
+    let is_rare = |byte| text.as_bytes().contains(&byte);
+    // Nearly no text has any of them: looking for single bytes is what costs least. The last begins both separators.
+    if ![b'<', b'>', b'&', b'\xe2'].into_iter().any(is_rare) {
+        return text.into_bytes();
     }
-}
-
-#[derive(serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-struct List<'a> {
-    kind: String,
-    api_version: String,
-    metadata: Value,
-    items: Vec<Item<'a>>,
-}
-
-struct Item<'a> {
-    object: Cow<'a, Value>,
-    is_bare: bool,
-}
-
-impl Serialize for Item<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match (self.is_bare, self.object.as_object()) {
-            (true, Some(fields)) => {
-                let mut map = serializer.serialize_map(None)?;
-                for (name, value) in
-                    fields.iter().filter(|(name, _)| *name != "kind" && *name != "apiVersion")
-                {
-                    map.serialize_entry(name, value)?;
-                }
-                map.end()
+    // Outside of strings, JSON has none of these characters.
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                let _ = write!(escaped, "\\u{:04x}", u32::from(character));
             }
-            _ => self.object.serialize(serializer),
+            _ => escaped.push(character),
         }
+    }
+    escaped.into_bytes()
+}
+
+/// An object's fields without `apiVersion` and `kind`.
+pub(crate) struct Fields<'a>(pub(crate) &'a Value);
+
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let fields = self.0.as_object().into_iter().flatten();
+        for (name, value) in fields.filter(|(name, _)| *name != "kind" && *name != "apiVersion") {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
     }
 }

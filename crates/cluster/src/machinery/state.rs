@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::service::Gates;
 use super::store::Store;
+use super::stored::Stored;
 use crate::chance;
 use crate::clock::{self, Clock};
 use crate::kinds::{Kind, Table};
@@ -74,13 +73,13 @@ impl State {
         plural: &str,
         namespace: &str,
         name: &str,
-    ) -> Option<&Arc<Value>> {
+    ) -> Option<&Arc<Stored>> {
         let kind = self.table.get(group, plural)?;
         self.store.get(&kind.key(namespace, name))
     }
 
     /// The objects of a kind, in one namespace or in all.
-    pub(crate) fn objects(&self, group: &str, plural: &str, namespace: Option<&str>) -> Vec<Arc<Value>> {
+    pub(crate) fn objects(&self, group: &str, plural: &str, namespace: Option<&str>) -> Vec<Arc<Stored>> {
         let Some(kind) = self.table.get(group, plural) else {
             return Vec::new();
         };

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::bell::{Bell, Ear};
 use super::object;
+use super::stored::Stored;
 use serde_json::Value;
 
 /// Changes of one kind that are kept. Far more than a watcher falls behind by; a pod's change is some 10 kB.
@@ -57,9 +58,9 @@ pub struct Change {
     /// The object.
     pub key: Key,
     /// What it was before; none when it was created.
-    pub before: Option<Arc<Value>>,
+    pub before: Option<Arc<Stored>>,
     /// What it is now, or was last, then with the version of its end.
-    pub object: Arc<Value>,
+    pub object: Arc<Stored>,
     /// Whether this was its end.
     pub deleted: bool,
 }
@@ -74,7 +75,7 @@ pub struct Compacted {
 
 #[derive(Debug, Default)]
 struct Records {
-    objects: BTreeMap<Key, Arc<Value>>,
+    objects: BTreeMap<Key, Arc<Stored>>,
     past: VecDeque<Change>,
     /// Changes up to this version may be missing from `past`.
     compacted: u64,
@@ -86,6 +87,8 @@ struct Records {
 #[derive(Debug)]
 pub struct Store {
     version: u64,
+    /// Up to this version nothing is known of any kind.
+    compacted: u64,
     kinds: BTreeMap<KindId, Records>,
     history: usize,
     /// Rings with each change of any kind.
@@ -95,7 +98,7 @@ pub struct Store {
 impl Store {
     /// An empty store that keeps this many changes of each kind.
     pub fn new(history: usize) -> Self {
-        Store { version: 1, kinds: BTreeMap::new(), history, bell: Bell::default() }
+        Store { version: 1, compacted: 0, kinds: BTreeMap::new(), history, bell: Bell::default() }
     }
 
     /// The version of the latest change.
@@ -104,12 +107,12 @@ impl Store {
     }
 
     /// One object.
-    pub fn get(&self, key: &Key) -> Option<&Arc<Value>> {
+    pub fn get(&self, key: &Key) -> Option<&Arc<Stored>> {
         self.kinds.get(&key.kind)?.objects.get(key)
     }
 
     /// All objects of a kind, or those of a namespace, in order.
-    pub fn list(&self, kind: KindId, namespace: Option<&str>) -> impl Iterator<Item = (&Key, &Arc<Value>)> {
+    pub fn list(&self, kind: KindId, namespace: Option<&str>) -> impl Iterator<Item = (&Key, &Arc<Stored>)> {
         let objects = self.kinds.get(&kind).map(|records| {
             // A namespace's objects are one stretch: nothing sorts between its first and its last path.
             let start =
@@ -123,13 +126,14 @@ impl Store {
     }
 
     /// All objects of a kind as they were at a version.
-    pub fn list_at(&self, kind: KindId, version: u64) -> Result<BTreeMap<Key, Arc<Value>>, Compacted> {
+    pub fn list_at(&self, kind: KindId, version: u64) -> Result<BTreeMap<Key, Arc<Stored>>, Compacted> {
+        let compacted = self.compacted(kind);
+        if version < compacted {
+            return Err(Compacted { compacted });
+        }
         let Some(records) = self.kinds.get(&kind) else {
             return Ok(BTreeMap::new());
         };
-        if version < records.compacted {
-            return Err(Compacted { compacted: records.compacted });
-        }
         let mut objects = records.objects.clone();
         for change in records.past.iter().rev().take_while(|change| change.version > version) {
             match &change.before {
@@ -147,11 +151,11 @@ impl Store {
         after: u64,
         most: usize,
     ) -> Result<impl Iterator<Item = &Change>, Compacted> {
-        let records = self.kinds.get(&kind);
-        let compacted = records.map_or(0, |records| records.compacted);
+        let compacted = self.compacted(kind);
         if after < compacted {
             return Err(Compacted { compacted });
         }
+        let records = self.kinds.get(&kind);
         Ok(records
             .map(|records| {
                 records.past.range(records.past.partition_point(|change| change.version <= after)..)
@@ -172,10 +176,10 @@ impl Store {
     }
 
     /// Puts an object in its place, with a new version.
-    pub fn put(&mut self, key: Key, mut object: Value) -> Arc<Value> {
+    pub fn put(&mut self, key: Key, mut object: Value) -> Arc<Stored> {
         self.version += 1;
         object::metadata(&mut object).insert("resourceVersion".into(), self.version.to_string().into());
-        let object = Arc::new(object);
+        let object = Stored::new(object);
         let records = self.kinds.entry(key.kind).or_default();
         let before = records.objects.insert(key.clone(), Arc::clone(&object));
         self.record(Change {
@@ -189,10 +193,10 @@ impl Store {
     }
 
     /// Removes an object. `last` is what is told of it; its version becomes that of its end.
-    pub fn remove(&mut self, key: Key, mut last: Value) -> Arc<Value> {
+    pub fn remove(&mut self, key: Key, mut last: Value) -> Arc<Stored> {
         self.version += 1;
         object::metadata(&mut last).insert("resourceVersion".into(), self.version.to_string().into());
-        let object = Arc::new(last);
+        let object = Stored::new(last);
         let before = self.kinds.entry(key.kind).or_default().objects.remove(&key);
         self.record(Change {
             version: self.version,
@@ -206,11 +210,22 @@ impl Store {
 
     /// Forgets the past: who watches from before now has to start over.
     pub fn compact(&mut self) {
+        self.compacted = self.version;
         for records in self.kinds.values_mut() {
             records.past.clear();
-            records.compacted = self.version;
             records.bell.ring();
         }
+    }
+
+    /// Begins to keep a kind: of what was before nothing is known.
+    pub fn begin_kind(&mut self, kind: KindId) {
+        let compacted = self.version;
+        self.kinds.entry(kind).or_insert_with(|| Records { compacted, ..Records::default() });
+    }
+
+    /// The oldest version of a kind that can be gone on from.
+    fn compacted(&self, kind: KindId) -> u64 {
+        self.kinds.get(&kind).map_or(self.compacted, |records| records.compacted.max(self.compacted))
     }
 
     /// Forgets a kind with all its objects: its definition is gone.

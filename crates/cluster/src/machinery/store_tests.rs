@@ -8,7 +8,7 @@ fn key(namespace: &str, name: &str) -> Key {
     Key { kind: KIND, namespace: namespace.to_owned(), name: name.to_owned() }
 }
 
-fn names<'a>(objects: impl Iterator<Item = (&'a Key, &'a Arc<Value>)>) -> Vec<String> {
+fn names<'a>(objects: impl Iterator<Item = (&'a Key, &'a Arc<Stored>)>) -> Vec<String> {
     objects.map(|(key, _)| format!("{}/{}", key.namespace, key.name)).collect()
 }
 

@@ -20,6 +20,7 @@ use super::schema::Cause;
 use super::show::{self, View};
 use super::state::State;
 use super::store::Change;
+use super::stored::Stored;
 
 /// How long a watch lasts whose client does not say: as short as Kubernetes may choose.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
@@ -38,7 +39,7 @@ pub(crate) struct Watch {
     /// The version up to which everything has been told.
     position: u64,
     /// What was there when the watch began and has not been told.
-    initial: VecDeque<Arc<Value>>,
+    initial: VecDeque<Arc<Stored>>,
     /// Whether the end of what was there is yet to be told.
     owes_end: bool,
     ready: VecDeque<Vec<u8>>,
@@ -97,7 +98,11 @@ pub(crate) fn begin(shared: &Arc<Mutex<State>>, request: &Request, view: View) -
         let wanted = objects.filter(|(key, object)| watch.filter.matches(key, object));
         watch.initial = wanted.map(|(_, object)| Arc::clone(object)).collect();
     } else if let Err(compacted) = state.store.changes(watch.view.kind.id, watch.position, 0).map(|_| ()) {
-        let message = format!("too old resource version: {} ({})", watch.position, compacted.compacted);
+        let message = if watch.view.kind.habits.uncached {
+            "The resourceVersion for the provided watch is too old.".to_owned()
+        } else {
+            format!("too old resource version: {} ({})", watch.position, compacted.compacted)
+        };
         watch.ready.push_back(show::event("ERROR", &Refusal::expired(message).status()));
         watch.ended = true;
     }
@@ -196,9 +201,9 @@ fn line(view: &View, filter: &Filter, change: &Change) -> Option<Vec<u8>> {
         (Some(_), true) => Some(view.event("MODIFIED", &change.object)),
         (Some(_), false) if change.deleted => Some(view.event("DELETED", &change.object)),
         (Some(before), false) => {
-            let mut last = (**before).clone();
+            let mut last = Value::clone(before);
             object::metadata(&mut last).insert("resourceVersion".into(), change.version.to_string().into());
-            Some(view.event("DELETED", &last))
+            Some(view.event("DELETED", &Stored::new(last)))
         }
         (None, false) => None,
     }

@@ -10,6 +10,7 @@ use super::apply::{self, Manager, Operation};
 use super::decode::{self, PatchKind};
 use super::draft::Draft;
 use super::go;
+use super::json::Document;
 use super::object::{self, keep};
 use super::patch;
 use super::read::parse_version;
@@ -18,6 +19,7 @@ use super::schema::Cause;
 use super::show;
 use super::state::State;
 use super::store::Key;
+use super::stored::Stored;
 use crate::kinds::{Kind, Version, meta};
 
 pub(crate) use super::draft::{amend, introduce};
@@ -111,12 +113,7 @@ impl Wish<'_> {
     }
 
     fn default(&self, object: &mut Value) {
-        let is_apply = PatchKind::of(&self.request.content_type, self.kind.custom) == Ok(PatchKind::Apply);
-        if self.kind.custom && is_apply {
-            self.version.schema.default_keeping_nulls(object);
-        } else {
-            self.version.schema.default(object);
-        }
+        self.version.schema.default(object);
         if self.version.convert.is_none() {
             self.kind.strategy.default(object);
         }
@@ -124,6 +121,19 @@ impl Wish<'_> {
 
     /// A new object; `own` gives its fields their owner.
     fn newcomer(
+        &self,
+        state: &mut State,
+        object: Value,
+        dry_run: bool,
+        warnings: Vec<String>,
+        own: impl FnOnce(Value, &State) -> Result<Value, Refusal>,
+    ) -> Result<Draft, Refusal> {
+        let warned = warnings.clone();
+        self.unwarned_newcomer(state, object, dry_run, warnings, own)
+            .map_err(|refusal| refusal.warning(&warned))
+    }
+
+    fn unwarned_newcomer(
         &self,
         state: &mut State,
         mut object: Value,
@@ -293,7 +303,7 @@ impl Wish<'_> {
         let Some(live) = state.store.get(&key).cloned() else {
             return Err(Refusal::not_found(self.kind.resource(), name));
         };
-        let patch = decode::patch(kind_of_patch, self.body)?;
+        let Document { value: patch, complaints } = decode::patch(kind_of_patch, self.body)?;
         let shown = show::convert(self.kind, Some(self.version), &live);
         let patched = match kind_of_patch {
             PatchKind::Json => patch::json(&shown, &patch),
@@ -310,8 +320,14 @@ impl Wish<'_> {
         if let Some(why) = decode::patched_kind(self.kind, self.version, &object, &state.table) {
             return Err(unfit(why));
         }
-        let warnings =
-            decode::conform(self.request, self.kind, self.version, &mut object, &[]).map_err(unfit)?;
+        // What came of a strategic patch is put into types without ever being text.
+        if kind_of_patch == PatchKind::Strategic
+            && let Some(why) = self.version.schema.unrestorable(&object)
+        {
+            return Err(unfit(why));
+        }
+        let warnings = decode::conform(self.request, self.kind, self.version, &mut object, &complaints)
+            .map_err(unfit)?;
         Self::check_name(&object, name)?;
         self.settle_namespace(&mut object)?;
         let said_version = object::text(&object, "/metadata/resourceVersion");
@@ -334,7 +350,8 @@ impl Wish<'_> {
     }
 
     fn apply(&self, state: &mut State, name: &str, dry_run: bool) -> Result<Draft, Refusal> {
-        let applied = decode::applied(&self.kind.kind, &self.api_version(), self.body)?;
+        let (applied, warnings) =
+            decode::applied(self.request, &self.kind.kind, &self.api_version(), self.body)?;
         if !object::name(&applied).is_empty() {
             Self::check_name(&applied, name)?;
         }
@@ -371,7 +388,7 @@ impl Wish<'_> {
             if !said_version.is_empty() {
                 parse_version(&said_version).map_err(Refusal::internal)?;
             }
-            return self.newcomer(state, made, dry_run, Vec::new(), |object, _| Ok(object));
+            return self.newcomer(state, made, dry_run, warnings, |object, _| Ok(object));
         };
         self.check_uid(&said_uid, &live, name)?;
         if !said_version.is_empty() {
@@ -379,7 +396,7 @@ impl Wish<'_> {
         }
         let shown = show::convert(self.kind, Some(self.version), &live).into_owned();
         let merged = own(Some(&shown), &applied, state)?;
-        self.revise(state, &key, live, merged, dry_run, Vec::new(), |object, _, _| Ok(object))
+        self.revise(state, &key, live, merged, dry_run, warnings, |object, _, _| Ok(object))
     }
 
     /// What is applied has the right types, but not every text is a time or an amount. Go converts it here instead of
@@ -405,7 +422,7 @@ impl Wish<'_> {
         &self,
         state: &State,
         key: &Key,
-        live: Arc<Value>,
+        live: Arc<Stored>,
         mut object: Value,
         dry_run: bool,
         warnings: Vec<String>,
@@ -415,6 +432,13 @@ impl Wish<'_> {
         let deleted = object.pointer("/metadata/deletionTimestamp").filter(|stamp| !stamp.is_null());
         if let Some(stamp) = deleted.filter(|_| !object::is_deleting(&live)) {
             let cause = Cause::invalid("metadata.deletionTimestamp", stamp, "field is immutable");
+            return Err(Refusal::invalid(self.kind.about(), &key.name, &[cause.clone(), cause]));
+        }
+        let grace = object.pointer("/metadata/deletionGracePeriodSeconds").filter(|grace| !grace.is_null());
+        if let Some(grace) =
+            grace.filter(|grace| live.pointer("/metadata/deletionGracePeriodSeconds") != Some(grace))
+        {
+            let cause = Cause::invalid("metadata.deletionGracePeriodSeconds", grace, "field is immutable");
             return Err(Refusal::invalid(self.kind.about(), &key.name, &[cause.clone(), cause]));
         }
         self.take_back(&mut object, &shown);
@@ -480,6 +504,7 @@ impl Wish<'_> {
         for field in meta::SYSTEM_FIELDS {
             keep(metadata, live, field);
         }
+        metadata.remove("selfLink");
     }
 }
 

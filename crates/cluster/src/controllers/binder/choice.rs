@@ -9,6 +9,7 @@ use crate::chance;
 use crate::machinery::object::{self, text};
 use crate::machinery::schema::quantity::amount;
 use crate::machinery::selector::Selector;
+use crate::machinery::stored::Stored;
 use crate::volumes::{BIND_COMPLETED, NewVolume};
 
 pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
@@ -117,7 +118,7 @@ fn requirements(topology: &Value, pick: Option<u64>) -> Value {
 pub(super) fn choose(
     claim: &Value,
     class: Option<&Value>,
-    volumes: &[Arc<Value>],
+    volumes: &[Arc<Stored>],
     node: Option<&Value>,
 ) -> Choice {
     let wanted = text(claim, "/spec/volumeName");
@@ -183,7 +184,7 @@ fn topology(claim: &Value, class: &Value, node: Option<&Value>) -> Option<Value>
 }
 
 /// Where a pod may go whose claim is still open: next to a volume that suits, or where one can be made.
-pub(super) fn places(claim: &Value, class: &Value, volumes: &[Arc<Value>]) -> Vec<Option<Vec<Term>>> {
+pub(super) fn places(claim: &Value, class: &Value, volumes: &[Arc<Stored>]) -> Vec<Option<Vec<Term>>> {
     let suiting = volumes.iter().filter(|volume| is_free(volume) && suits(volume, claim));
     let mut places: Vec<Option<Vec<Term>>> = suiting.map(|volume| terms(volume)).collect();
     if text(class, "/provisioner") != NO_PROVISIONER {

@@ -12,7 +12,7 @@ fn claim(spec: &Value) -> Value {
     claim
 }
 
-fn volume(name: &str, spec: &Value) -> Arc<Value> {
+fn volume(name: &str, spec: &Value) -> Arc<Stored> {
     let mut volume = json!({
         "metadata": { "name": name, "labels": { "tier": name } },
         "spec": {
@@ -21,7 +21,7 @@ fn volume(name: &str, spec: &Value) -> Arc<Value> {
         },
     });
     merge(&mut volume["spec"], spec);
-    Arc::new(volume)
+    Stored::new(volume)
 }
 
 fn merge(target: &mut Value, patch: &Value) {
@@ -128,7 +128,7 @@ fn the_smallest_volume_that_suits_is_taken() {
 
 #[test]
 fn who_waits_says_for_what() {
-    let waits = |spec: Value, class: Option<&Value>, volumes: &[Arc<Value>]| {
+    let waits = |spec: Value, class: Option<&Value>, volumes: &[Arc<Stored>]| {
         let Choice::Wait(reason, message) = choose(&claim(&spec), class, volumes, None) else {
             panic!("does not wait")
         };

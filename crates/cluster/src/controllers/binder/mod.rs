@@ -15,6 +15,7 @@ use crate::kinds::Kind;
 use crate::machinery::delete::{self, DeleteOptions};
 use crate::machinery::object::{self, text};
 use crate::machinery::state::State;
+use crate::machinery::stored::Stored;
 use crate::machinery::write;
 use crate::volumes::{self, BIND_COMPLETED, BOUND_BY_CONTROLLER, Fate};
 
@@ -79,7 +80,7 @@ impl Binder {
 
     pub(super) fn work(&mut self, state: &mut State) {
         if std::mem::take(&mut self.is_stale) {
-            let name = |object: &Arc<Value>| object::name(object).to_owned();
+            let name = |object: &Arc<Stored>| object::name(object).to_owned();
             self.due_volumes.extend(state.objects("", "persistentvolumes", None).iter().map(name));
             self.free.retain(|name| state.object("", "persistentvolumes", "", name).is_some());
             self.pending.retain(|(namespace, name)| {
@@ -111,12 +112,17 @@ impl Binder {
     }
 
     /// A claim without a volume. `node` is where its first pod goes.
-    fn open(&mut self, state: &mut State, claim: &Arc<Value>, node: Option<&Value>) {
+    fn open(&mut self, state: &mut State, claim: &Arc<Stored>, node: Option<&Value>) {
         let Some(claim) = with_class(state, claim) else {
             return;
         };
         let class = class_of(state, &claim);
-        match choice::choose(&claim, class.as_deref(), &self.candidates(state, &claim), node) {
+        match choice::choose(
+            &claim,
+            class.as_deref().map(Stored::value),
+            &self.candidates(state, &claim),
+            node,
+        ) {
             Choice::Bind(volume) => self.bind(state, &claim, &volume),
             Choice::Provision(terms) => {
                 let (Some(class), Some(row)) = (class, state.row("", "persistentvolumes")) else {
@@ -139,7 +145,7 @@ impl Binder {
     }
 
     /// The volumes that a claim may get.
-    fn candidates(&self, state: &State, claim: &Value) -> Vec<Arc<Value>> {
+    fn candidates(&self, state: &State, claim: &Value) -> Vec<Arc<Stored>> {
         let own = volumes::name_for(object::uid(claim));
         let names = self.free.iter().map(String::as_str);
         let reserved = [own.as_str(), text(claim, "/spec/volumeName")];
@@ -269,12 +275,12 @@ fn claims_of(pod: &Value) -> Vec<&str> {
         .collect()
 }
 
-fn class_of(state: &State, claim: &Value) -> Option<Arc<Value>> {
+fn class_of(state: &State, claim: &Value) -> Option<Arc<Stored>> {
     state.object("storage.k8s.io", "storageclasses", "", text(claim, "/spec/storageClassName")).cloned()
 }
 
 /// A claim with its class: one that names none gets the default, also when that comes later.
-fn with_class(state: &mut State, claim: &Arc<Value>) -> Option<Arc<Value>> {
+fn with_class(state: &mut State, claim: &Arc<Stored>) -> Option<Arc<Stored>> {
     if claim.pointer("/spec/storageClassName").is_some_and(|class| !class.is_null()) {
         return Some(Arc::clone(claim));
     }
@@ -299,10 +305,10 @@ fn show_bound(claim: &mut Value, volume: &Value) {
 }
 
 /// A claim that had a volume: lost if that is gone, and grown if it asks for more and may.
-fn keep_bound(state: &mut State, claims: &Arc<Kind>, rows: &Arc<Kind>, claim: &Arc<Value>) {
+fn keep_bound(state: &mut State, claims: &Arc<Kind>, rows: &Arc<Kind>, claim: &Arc<Stored>) {
     let key = claims.key(object::namespace(claim), object::name(claim));
     let volume_key = rows.key("", text(claim, "/spec/volumeName"));
-    let is_foreign = |volume: &Arc<Value>| text(volume, "/spec/claimRef/uid") != object::uid(claim);
+    let is_foreign = |volume: &Arc<Stored>| text(volume, "/spec/claimRef/uid") != object::uid(claim);
     if state.store.get(&volume_key).is_none_or(is_foreign) {
         write::amend(state, claims, &key, |claim| {
             let status = object::child(claim, "status");

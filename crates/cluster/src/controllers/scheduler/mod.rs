@@ -13,6 +13,7 @@ use super::binder::Binder;
 use super::report::{self, Event};
 use crate::machinery::object::{self, text};
 use crate::machinery::state::State;
+use crate::machinery::stored::Stored;
 use crate::machinery::write;
 
 pub(super) use self::place::{Need, is_tolerated};
@@ -33,7 +34,7 @@ pub(super) struct Scheduler {
     placed: Placed,
     due: BTreeSet<PodName>,
     /// Those that fitted nowhere when last looked at.
-    waiting: BTreeMap<PodName, Arc<Value>>,
+    waiting: BTreeMap<PodName, Arc<Stored>>,
     is_stale: bool,
 }
 
@@ -89,7 +90,7 @@ impl Scheduler {
         if std::mem::take(&mut self.is_stale) {
             self.read(state);
         }
-        let mut due: Vec<Arc<Value>> = std::mem::take(&mut self.due)
+        let mut due: Vec<Arc<Stored>> = std::mem::take(&mut self.due)
             .into_iter()
             .filter_map(|(namespace, name)| state.object("", "pods", &namespace, &name).cloned())
             .filter(|pod| is_ours(pod))
@@ -124,7 +125,7 @@ impl Scheduler {
         }
     }
 
-    fn schedule(&mut self, state: &mut State, binder: &mut Binder, pod: &Arc<Value>) {
+    fn schedule(&mut self, state: &mut State, binder: &mut Binder, pod: &Arc<Stored>) {
         let nodes = self.nodes.len();
         let placed = binder
             .needs(state, pod)
@@ -149,7 +150,7 @@ impl Scheduler {
         }
     }
 
-    fn bind(&mut self, state: &mut State, pod: &Arc<Value>, node: &str) {
+    fn bind(&mut self, state: &mut State, pod: &Arc<Stored>, node: &str) {
         let Some(row) = state.row("", "pods") else {
             return;
         };
@@ -166,7 +167,7 @@ impl Scheduler {
     }
 }
 
-fn name_of(pod: &Arc<Value>) -> PodName {
+fn name_of(pod: &Arc<Stored>) -> PodName {
     (object::namespace(pod).to_owned(), object::name(pod).to_owned())
 }
 
@@ -193,7 +194,7 @@ fn is_ours(pod: &Value) -> bool {
         && object::list(pod, "/spec/schedulingGates").is_empty()
 }
 
-fn complain(state: &mut State, pod: &Arc<Value>, why: &str) {
+fn complain(state: &mut State, pod: &Arc<Stored>, why: &str) {
     let Some(row) = state.row("", "pods") else {
         return;
     };

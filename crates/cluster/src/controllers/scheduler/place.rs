@@ -12,9 +12,10 @@ use super::spread::Spread;
 use super::together::Together;
 use crate::affinity::{Term, Wants};
 use crate::machinery::object::{self, text};
+use crate::machinery::stored::Stored;
 
 /// Nodes by name.
-pub(crate) type Nodes = BTreeMap<String, Arc<Value>>;
+pub(crate) type Nodes = BTreeMap<String, Arc<Stored>>;
 
 /// Namespace and name of a pod.
 pub(crate) type PodName = (String, String);
@@ -22,16 +23,16 @@ pub(crate) type PodName = (String, String);
 /// The pods that count, by node: bound, and not at their end.
 #[derive(Default)]
 pub(crate) struct Placed {
-    by_node: BTreeMap<String, BTreeMap<PodName, Arc<Value>>>,
+    by_node: BTreeMap<String, BTreeMap<PodName, Arc<Stored>>>,
     /// The node of each.
     places: BTreeMap<PodName, String>,
     /// Those that keep others away: few, and asked for every pod.
-    guarded: BTreeMap<PodName, Arc<Value>>,
+    guarded: BTreeMap<PodName, Arc<Stored>>,
 }
 
 impl Placed {
     /// Takes in a pod as it is now. True where that may matter to where others go.
-    pub(crate) fn see(&mut self, pod: &Arc<Value>) -> bool {
+    pub(crate) fn see(&mut self, pod: &Arc<Stored>) -> bool {
         let name = (object::namespace(pod).to_owned(), object::name(pod).to_owned());
         let node = text(pod, "/spec/nodeName");
         let is_over = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
@@ -65,11 +66,11 @@ impl Placed {
     }
 
     /// The pods of a node.
-    pub(super) fn on(&self, node: &str) -> impl Iterator<Item = &Arc<Value>> {
+    pub(super) fn on(&self, node: &str) -> impl Iterator<Item = &Arc<Stored>> {
         self.by_node.get(node).into_iter().flat_map(BTreeMap::values)
     }
 
-    pub(super) fn guarded(&self) -> impl Iterator<Item = &Arc<Value>> {
+    pub(super) fn guarded(&self) -> impl Iterator<Item = &Arc<Stored>> {
         self.guarded.values()
     }
 }

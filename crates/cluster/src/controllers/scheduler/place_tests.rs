@@ -4,7 +4,7 @@ use super::*;
 
 /// Nodes `a1`, `a2`, `b1`, `c1` in zones a, b and c; `c1` has a number.
 fn nodes() -> Nodes {
-    ["a1", "a2", "b1", "c1"].map(|name| (name.to_owned(), Arc::new(node(name)))).into()
+    ["a1", "a2", "b1", "c1"].map(|name| (name.to_owned(), Stored::new(node(name)))).into()
 }
 
 fn node(name: &str) -> Value {
@@ -15,13 +15,13 @@ fn node(name: &str) -> Value {
     json!({ "metadata": { "name": name, "labels": labels } })
 }
 
-fn pod(name: &str, app: &str, node: &str, spec: &Value) -> Arc<Value> {
+fn pod(name: &str, app: &str, node: &str, spec: &Value) -> Arc<Stored> {
     let mut pod = json!({
         "metadata": { "namespace": "db", "name": name, "labels": { "app": app } },
         "spec": { "nodeName": node },
     });
     pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-    Arc::new(pod)
+    Stored::new(pod)
 }
 
 fn placed(pods: &[(&str, &str)]) -> Placed {
@@ -38,7 +38,7 @@ fn place_one(spec: &Value, nodes: &Nodes, pods: &Placed) -> Result<String, Strin
 
 fn place_with(spec: &Value, nodes: &Nodes, pods: &Placed, needs: &[Need]) -> Result<String, String> {
     let namespaces = json!({ "metadata": { "name": "other", "labels": { "team": "x" } } });
-    let namespaces = Nodes::from([("other".to_owned(), Arc::new(namespaces))]);
+    let namespaces = Nodes::from([("other".to_owned(), Stored::new(namespaces))]);
     place(&pod("new", "web", "", spec), nodes, pods, needs, &namespaces).map_err(|why| why.to_string())
 }
 
@@ -112,7 +112,7 @@ fn taints_and_closed_nodes_keep_pods_away_that_do_not_tolerate_them() {
     let mut taint = |name: &str, spec: Value| {
         let mut tainted = node(name);
         tainted["spec"] = spec;
-        nodes.insert(name.to_owned(), Arc::new(tainted));
+        nodes.insert(name.to_owned(), Stored::new(tainted));
     };
     taint("a1", json!({ "taints": [{ "key": "k", "value": "v", "effect": "NoSchedule" }] }));
     taint("b1", json!({ "taints": [{ "key": "gone", "effect": "NoExecute" }] }));
@@ -141,7 +141,7 @@ fn taints_and_closed_nodes_keep_pods_away_that_do_not_tolerate_them() {
     let mut rather_not = node("a1");
     rather_not["spec"] = json!({ "taints": [{ "key": "k", "effect": "PreferNoSchedule" }] });
     let nodes =
-        Nodes::from([("a1".to_owned(), Arc::new(rather_not)), ("b1".to_owned(), Arc::new(node("b1")))]);
+        Nodes::from([("a1".to_owned(), Stored::new(rather_not)), ("b1".to_owned(), Stored::new(node("b1")))]);
     assert_eq!(place_one(&json!({}), &nodes, &placed(&[("x", "b1")])).unwrap(), "b1");
 }
 
@@ -237,7 +237,7 @@ fn pods_keep_together_and_apart() {
     let mut foreign = placed(&[]);
     let mut other = (*pod("db-0", "db", "c1", &json!({}))).clone();
     other["metadata"]["namespace"] = json!("other");
-    foreign.see(&Arc::new(other));
+    foreign.see(&Stored::new(other));
     for (namespaces, expected) in [
         (json!({}), None),
         (json!({ "namespaces": ["other"] }), Some("c1")),
@@ -287,6 +287,6 @@ fn pods_that_have_ended_do_not_count() {
     let mut pods = placed(&[("x", "a1")]);
     let mut ended = (*pod("x-0", "x", "a1", &json!({}))).clone();
     ended["status"] = json!({ "phase": "Succeeded" });
-    assert!(pods.see(&Arc::new(ended)), "its place is free");
+    assert!(pods.see(&Stored::new(ended)), "its place is free");
     assert_eq!(place_one(&json!({}), &nodes(), &pods).unwrap(), "a1");
 }

@@ -9,6 +9,7 @@ use super::place::{Nodes, Placed, Reason, fits, is_tainted};
 use crate::affinity::{Wants, label};
 use crate::machinery::object::{self, text};
 use crate::machinery::selector::Selector;
+use crate::machinery::stored::Stored;
 
 /// The constraints of a pod, with what is there counted.
 pub(super) struct Spread(Vec<Constraint>);
@@ -74,7 +75,7 @@ impl Constraint {
         let selector = selector(constraint, pod);
         let is_alike = |other: &Value| selector.as_ref().is_some_and(|selector| selector.matches(other));
         let spec = pod.get("spec").unwrap_or(&Value::Null);
-        let counts_here = |node: &&Arc<Value>| {
+        let counts_here = |node: &&Arc<Stored>| {
             (text(constraint, "/nodeAffinityPolicy") == "Ignore" || fits(wants, node))
                 && (text(constraint, "/nodeTaintsPolicy") != "Honor" || !is_tainted(spec, node))
                 && (!is_required || required.iter().all(|key| label(node, key).is_some()))

@@ -9,6 +9,7 @@ use super::super::object::{self, text};
 use super::super::selector::Selector;
 use super::super::state::State;
 use super::super::store::Key;
+use super::super::stored::Stored;
 use super::GROUP;
 use crate::kinds::{Action, Kind};
 
@@ -66,7 +67,7 @@ impl<'a> Question<'a> {
             subresource: &draft.subresource,
             key: &draft.key,
             object: Some(shown(&draft.object)),
-            before: draft.before.as_deref().map(shown),
+            before: draft.before.as_deref().map(Stored::value).map(shown),
             body: scale,
             options: draft.options.clone(),
         }
@@ -123,7 +124,7 @@ impl<'a> Question<'a> {
             return Vec::new();
         }
         let namespace = match self.kind.namespaced {
-            true => state.object("", "namespaces", "", &self.key.namespace).map(|found| &**found),
+            true => state.object("", "namespaces", "", &self.key.namespace).map(|found| found.value()),
             // Of a namespace its own labels count.
             false if self.kind.plural == "namespaces" => self.object.as_deref().or(self.before.as_deref()),
             false => None,

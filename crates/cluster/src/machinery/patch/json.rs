@@ -19,15 +19,39 @@ const MAX_COPIED: usize = 3 * 1024 * 1024;
 /// minutes. Far beyond what people patch.
 const MAX_TOUCHED: usize = 32 * 1024 * 1024;
 
+/// What an operation consists of.
+const FIELDS: [&str; 4] = ["op", "path", "from", "value"];
+
+/// What Go says of fields that no operation has.
+pub fn unknown_fields(operations: &[Value]) -> Vec<String> {
+    let fields = operations.iter().enumerate().flat_map(|(index, operation)| {
+        let names = operation.as_object().into_iter().flatten().map(|(name, _)| name);
+        names.filter(|name| !FIELDS.contains(&name.as_str())).map(move |name| (index, name))
+    });
+    fields.map(|(index, name)| format!("unknown field \"[{index}].{name}\"")).collect()
+}
+
 /// The document after a JSON patch.
 pub fn json(document: &Value, patch: &Value) -> Result<Value, PatchError> {
-    let Value::Array(operations) = patch else {
-        let message = format!(
-            "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-            go::json_type(patch)
-        );
-        return Err(PatchError::Malformed(message));
+    let unread = |what: &Value, into: &str| {
+        let what = go::json_type(what);
+        PatchError::Malformed(format!("error decoding patch: json: cannot unmarshal {what} into Go {into}"))
     };
+    let operations = match patch {
+        Value::Null => &[],
+        Value::Array(operations) => operations.as_slice(),
+        other => return Err(unread(other, "value of type []handlers.jsonPatchOp")),
+    };
+    for operation in operations {
+        if !operation.is_object() {
+            return Err(unread(operation, "value of type handlers.jsonPatchOp"));
+        }
+        for field in FIELDS.into_iter().filter(|field| *field != "value") {
+            if let Some(said) = operation.get(field).filter(|said| !said.is_string() && !said.is_null()) {
+                return Err(unread(said, &format!("struct field jsonPatchOp.{field} of type string")));
+            }
+        }
+    }
     if operations.len() > MAX_OPERATIONS {
         return Err(PatchError::TooLarge(operations.len()));
     }
@@ -71,13 +95,6 @@ impl Work {
 }
 
 fn step(document: &mut Value, operation: &Value, work: &mut Work) -> Result<(), PatchError> {
-    let Value::Object(_) = operation else {
-        let message = format!(
-            "error decoding patch: json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
-            go::json_type(operation)
-        );
-        return Err(PatchError::Malformed(message));
-    };
     let kind = operation.get("op").and_then(Value::as_str).unwrap_or("unknown");
     let value = operation.get("value");
     let path = || part(operation, kind, "path");

@@ -28,13 +28,18 @@ fn one_operation_more_than_allowed_is_refused() {
 
 #[test]
 fn what_is_no_list_of_operations_is_malformed() {
-    for (patch, what) in [(json!({}), "object"), (json!("x"), "string"), (json!(null), "null")] {
+    for (patch, what) in [(json!({}), "object"), (json!("x"), "string"), (json!([{ "op": 1 }]), "number")] {
         let Err(PatchError::Malformed(message)) = json(&json!({}), &patch) else {
             panic!("{patch} is a patch")
         };
         assert!(message.contains(what), "{message}");
     }
     assert!(matches!(json(&json!({}), &json!([1])), Err(PatchError::Malformed(_))));
+    assert_eq!(
+        json(&json!({ "a": 1 }), &json!(null)).unwrap(),
+        json!({ "a": 1 }),
+        "to Go null is an empty list"
+    );
 }
 
 #[test]

@@ -23,6 +23,8 @@ fn without_nulls(value: &Value) -> Value {
                 kept.map(|(name, value)| (name.clone(), without_nulls(value))).collect::<Map<_, _>>(),
             )
         }
+        // Items stay: without them a list would be another.
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
         value => value.clone(),
     }
 }

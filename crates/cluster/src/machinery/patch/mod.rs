@@ -4,7 +4,7 @@ mod json;
 mod merge;
 mod strategic;
 
-pub use json::{MAX_OPERATIONS, json};
+pub use json::{MAX_OPERATIONS, json, unknown_fields};
 pub use merge::merge;
 pub use strategic::strategic;
 

@@ -63,6 +63,11 @@ fn merge_fields(mut fields: Fields, mut changes: Fields, view: Option<View<'_>>)
         }
         let member = view.and_then(|view| view.member(&name));
         match (fields.remove(&name), change) {
+            (Some(Value::Object(_)), change @ Value::Object(_))
+                if member.is_some_and(|member| member.edge().replace) =>
+            {
+                fields.insert(name, change);
+            }
             (Some(Value::Object(before)), Value::Object(change)) => {
                 fields.insert(name, Value::Object(merge_fields(before, change, member)?));
             }
@@ -107,6 +112,11 @@ fn order_lists(fields: &mut Fields, changes: &mut Fields, view: Option<View<'_>>
         let (_, name) = directive.split_once('/').ok_or_else(format)?;
         let Value::Array(order) = order else { return Err(not_a_list(&order)) };
         let member = view.and_then(|view| view.member(name));
+        if let (None, Some(strct)) = (member, view.and_then(|view| view.node().go.as_ref())) {
+            let strct = &strct.name;
+            let message = format!("unable to find api field in struct {strct} for the json field {name:?}");
+            return Err(PatchError::Unsupported(message));
+        }
         let key = member.and_then(|member| member.edge().merge_key.as_deref());
         let before = take_list(fields, name)?;
         let change = take_list(changes, name)?;

@@ -4,18 +4,11 @@ use serde_json::{Map, Value};
 
 use super::{Kind, Origin, Unknown, View};
 
-/// What becomes of nulls that are no values.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Nulls {
-    Kept,
-    Dropped,
-}
-
 /// Fills in what has a default and is missing; null counts as missing where it is no value.
-pub(super) fn default(value: &mut Value, view: View<'_>, origin: Origin, nulls: Nulls) {
+pub(super) fn default(value: &mut Value, view: View<'_>, origin: Origin) {
     match value {
         Value::Object(fields) => {
-            if nulls == Nulls::Dropped {
+            if origin == Origin::BuiltIn {
                 drop_nulls(fields, view, origin);
             }
             for (name, property) in view.properties() {
@@ -32,7 +25,7 @@ pub(super) fn default(value: &mut Value, view: View<'_>, origin: Origin, nulls: 
             }
             for (name, field) in fields {
                 if let Some(member) = view.member(name) {
-                    default(field, member, origin, nulls);
+                    default(field, member, origin);
                 }
             }
         }
@@ -44,7 +37,28 @@ pub(super) fn default(value: &mut Value, view: View<'_>, origin: Origin, nulls: 
                 {
                     *item = standard.clone();
                 }
-                default(item, view, origin, nulls);
+                default(item, view, origin);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Drops nulls that are no value and have no default.
+pub(super) fn drop_unset(value: &mut Value, view: View<'_>) {
+    match value {
+        Value::Object(fields) => {
+            drop_nulls(fields, view, Origin::Custom);
+            for (name, field) in fields {
+                if let Some(member) = view.member(name) {
+                    drop_unset(field, member);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(view) = view.items() else { return };
+            for item in items {
+                drop_unset(item, view);
             }
         }
         _ => {}
@@ -54,16 +68,7 @@ pub(super) fn default(value: &mut Value, view: View<'_>, origin: Origin, nulls: 
 /// A Go field that is set to null is not set; a custom resource keeps a null that its schema does not mention.
 fn drop_nulls(fields: &mut Map<String, Value>, view: View<'_>, origin: Origin) {
     if origin == Origin::BuiltIn {
-        // In a Go map null is the zero value.
-        let unnamed =
-            fields.iter_mut().filter(|(name, value)| value.is_null() && view.property(name).is_none());
-        for (_, value) in unnamed {
-            match view.other().map(|other| other.node().kind) {
-                Some(Kind::String) => *value = Value::String(String::new()),
-                Some(Kind::Object) => *value = Value::Object(Map::new()),
-                _ => {}
-            }
-        }
+        zero_nulls(fields, view);
     }
     fields.retain(|name, value| {
         !value.is_null()
@@ -78,10 +83,23 @@ fn drop_nulls(fields: &mut Map<String, Value>, view: View<'_>, origin: Origin) {
     });
 }
 
+/// In a Go map null is the zero value.
+fn zero_nulls(fields: &mut Map<String, Value>, view: View<'_>) {
+    let unnamed = fields.iter_mut().filter(|(name, value)| value.is_null() && view.property(name).is_none());
+    for (_, value) in unnamed {
+        match view.other().map(|other| other.node().kind) {
+            Some(Kind::String) => *value = Value::String(String::new()),
+            Some(Kind::Object) => *value = Value::Object(Map::new()),
+            _ => {}
+        }
+    }
+}
+
 /// Drops nulls, which a Go type reads as nothing, but not those inside of arbitrary JSON.
 pub(super) fn drop_all_nulls(value: &mut Value, view: View<'_>) {
     match value {
         Value::Object(fields) => {
+            zero_nulls(fields, view);
             fields.retain(|name, value| {
                 !value.is_null()
                     || view.node().is_null_when_unset(name)

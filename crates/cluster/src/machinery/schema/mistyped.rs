@@ -22,7 +22,9 @@ fn check(value: &Value, view: View<'_>, at: &Place<'_>, named: Option<&str>) -> 
     let wrong = |what: &str| {
         let wanted = named.map_or_else(|| type_name(view), str::to_owned);
         let Place { strct, path } = at;
-        Some(format!("json: cannot unmarshal {what} into Go struct field {strct}.{path} of type {wanted}"))
+        let place =
+            if strct.is_empty() { "value".to_owned() } else { format!("struct field {strct}.{path}") };
+        Some(format!("json: cannot unmarshal {what} into Go {place} of type {wanted}"))
     };
     match (value, node.kind) {
         (Value::Null, _)
@@ -70,6 +72,27 @@ fn check(value: &Value, view: View<'_>, at: &Place<'_>, named: Option<&str>) -> 
             Some(format!("json: cannot unmarshal {} into Go value of type string", go::json_type(other)))
         }
         (other, _) => wrong(go::json_type(other)),
+    }
+}
+
+/// The first complaint about a list or an object that is something else, if there is any.
+pub(super) fn unrestorable(value: &Value, view: View<'_>) -> Option<String> {
+    let node = view.node();
+    match (value, node.kind) {
+        (Value::Object(fields), Kind::Object) => {
+            fields.iter().find_map(|(name, field)| unrestorable(field, view.member(name)?))
+        }
+        (Value::Array(items), Kind::Array) => {
+            let view = view.items()?;
+            items.iter().find_map(|item| unrestorable(item, view))
+        }
+        (Value::Null, _) => None,
+        (other, Kind::Array) => Some(format!("cannot restore slice from {}", go::kind(other))),
+        (other, Kind::Object) if matches!(node.others, Others::Of(_)) => {
+            Some(format!("cannot restore map from {}", go::kind(other)))
+        }
+        (other, Kind::Object) => Some(format!("cannot restore struct from: {}", go::kind(other))),
+        _ => None,
     }
 }
 

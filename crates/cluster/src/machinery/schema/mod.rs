@@ -28,7 +28,6 @@ use serde_json::{Map, Value};
 
 pub use path::Path;
 
-use default::Nulls;
 use node::GoType;
 pub(crate) use node::{Edge, Graph, Kind, List, Others, Unknown, View};
 
@@ -39,11 +38,16 @@ mod tests;
 /// The built-in kinds as the real server describes them.
 const BUILT_IN: &str = include_str!("../../kinds/schemas.json");
 /// Causes that keep rules from being judged: they may read what is missing or of another type.
-const BLOCKING: [&str; 4] =
-    ["FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"];
+const BLOCKING: [&str; 5] = [
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+];
 const UNCHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing \
                          errors to complete validation";
-/// What OpenAPI does not say of the Go types behind them.
+/// What OpenAPI does not say of the Go types behind them; `make schemas` writes both.
 const GO_FIELDS: &str = include_str!("../../kinds/go_fields.json");
 const GROUP_VERSION_KIND: &str = "x-kubernetes-group-version-kind";
 
@@ -145,14 +149,14 @@ impl Schema {
         Schema { graph: builder.finish(), root, origin: Origin::Custom }
     }
 
-    /// Fills in what has a default and is missing; drops nulls where null is no value.
+    /// Fills in what has a default and is missing; of a built-in kind, drops nulls.
     pub fn default(&self, object: &mut Value) {
-        default::default(object, self.view(), self.origin, Nulls::Dropped);
+        default::default(object, self.view(), self.origin);
     }
 
-    /// As [`Schema::default`], but a null stays: what is applied is not read again.
-    pub(crate) fn default_keeping_nulls(&self, object: &mut Value) {
-        default::default(object, self.view(), self.origin, Nulls::Kept);
+    /// Drops nulls where null is no value and there is no default for it, as Kubernetes does with what it reads.
+    pub(crate) fn drop_unset(&self, object: &mut Value) {
+        default::drop_unset(object, self.view());
     }
 
     /// Drops what the schema does not know.
@@ -191,6 +195,11 @@ impl Schema {
     /// What Go says about the first value that does not fit its type.
     pub(crate) fn mistyped(&self, object: &Value) -> Option<String> {
         mistyped::mistyped(object, self.view())
+    }
+
+    /// What Go says about the first value that cannot be put into its type, if it comes as a value and not as text.
+    pub(crate) fn unrestorable(&self, object: &Value) -> Option<String> {
+        mistyped::unrestorable(object, self.view())
     }
 
     /// What is wrong with an object.

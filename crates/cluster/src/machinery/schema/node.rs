@@ -118,6 +118,8 @@ pub(crate) struct Edge {
     /// Strategic merge: lists are merged, by this key where they hold objects.
     pub(crate) merge: bool,
     pub(crate) merge_key: Option<String>,
+    /// Strategic merge: the object is replaced as a whole.
+    pub(crate) replace: bool,
     /// Overrides whether the node is atomic.
     atomic: Option<bool>,
 }
@@ -276,6 +278,7 @@ impl Builder {
             default: schema.get("default").cloned(),
             merge: strategies.split(',').any(|strategy| strategy == "merge"),
             merge_key: text(schema, "x-kubernetes-patch-merge-key").map(str::to_owned),
+            replace: strategies == "replace",
             atomic: text(schema, "x-kubernetes-map-type").map(|how| how == "atomic"),
         }
     }
