@@ -45,6 +45,8 @@ impl Server {
         let state = self.lock();
         let mut told = Vec::new();
         for row in state.table.rows().filter(|row| row.versions.iter().all(|one| one.convert.is_none())) {
+            // A kind that was defined later has lost nothing.
+            let after = after.max(state.store.began(row.id));
             for change in state.store.changes(row.id, after, usize::MAX)? {
                 told.push(Told {
                     version: change.version,

@@ -79,6 +79,8 @@ struct Records {
     past: VecDeque<Change>,
     /// Changes up to this version may be missing from `past`.
     compacted: u64,
+    /// The version at which the kind was defined; there was nothing before it.
+    began: u64,
     /// Rings with each change.
     bell: Bell,
 }
@@ -219,13 +221,19 @@ impl Store {
 
     /// Begins to keep a kind: of what was before nothing is known.
     pub fn begin_kind(&mut self, kind: KindId) {
-        let compacted = self.version;
-        self.kinds.entry(kind).or_insert_with(|| Records { compacted, ..Records::default() });
+        let began = self.version;
+        self.kinds.entry(kind).or_insert_with(|| Records { began, ..Records::default() });
+    }
+
+    /// The version at which a kind was defined; 0 for those that always were.
+    pub fn began(&self, kind: KindId) -> u64 {
+        self.kinds.get(&kind).map_or(0, |records| records.began)
     }
 
     /// The oldest version of a kind that can be gone on from.
     fn compacted(&self, kind: KindId) -> u64 {
-        self.kinds.get(&kind).map_or(self.compacted, |records| records.compacted.max(self.compacted))
+        let of_kind = self.kinds.get(&kind).map_or(0, |records| records.compacted.max(records.began));
+        of_kind.max(self.compacted)
     }
 
     /// Forgets a kind with all its objects: its definition is gone.

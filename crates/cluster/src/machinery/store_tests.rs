@@ -42,6 +42,21 @@ fn the_past_can_be_listed_until_it_is_compacted() {
 }
 
 #[test]
+fn a_kind_that_is_defined_later_has_no_past_and_has_lost_nothing() {
+    let mut store = Store::new(10);
+    store.put(key("", "a"), json!({}));
+    let later = KindId(2);
+    store.begin_kind(later);
+    let began = store.began(later);
+    assert_eq!((store.began(KIND), began), (0, store.version()));
+    let refused = store.changes(later, began - 1, 1).map(drop);
+    assert_eq!(refused, Err(Compacted { compacted: began }));
+    store.put(Key { kind: later, ..key("", "b") }, json!({}));
+    let told: Vec<_> = store.changes(later, began, 10).unwrap().map(|change| change.version).collect();
+    assert_eq!(told, [began + 1]);
+}
+
+#[test]
 fn the_past_is_bounded_and_says_so() {
     let mut store = Store::new(2);
     for n in 0..4 {
