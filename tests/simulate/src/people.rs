@@ -106,10 +106,7 @@ impl People {
                 self.user.create("statefulsets", set).await;
             }
         }
-        let pods: Vec<String> = self.net.monitor.look_at(|truth| truth.pods.keys().cloned().collect());
-        for pod in pods {
-            self.other.patch("pods", &pod, &fault("")).await;
-        }
+        self.cure().await;
         if let Some(rollout) = &self.cast.rollout {
             if self.user.get("phasedrollouts", GATED).await.is_null() {
                 self.user.create("phasedrollouts", rollout).await;
@@ -127,6 +124,17 @@ impl People {
         self.newest += 1;
         for name in self.cast.names().iter().filter(|name| *name != GATED) {
             self.give(name, self.newest, None).await;
+        }
+    }
+
+    /// Cures all pods. Whoever does not yet know the last version may still make one that is ill.
+    pub async fn cure(&self) {
+        let ill: Vec<String> = self.net.monitor.look_at(|truth| {
+            let ill = truth.pods.values().filter(|pod| pod.ill);
+            ill.map(|pod| pod.name.clone()).collect()
+        });
+        for pod in ill {
+            self.other.patch("pods", &pod, &fault("")).await;
         }
     }
 

@@ -198,10 +198,10 @@ async fn on_stage(
     sleep(net.plan.chaos.saturating_sub(net.now())).await;
     net.trace.line("nothing goes wrong any more");
     people.finish().await;
-    let mut failures = settle(net, |truth| goal::missing(truth, cast)).await;
+    let mut failures = settle(net, &people, |truth| goal::missing(truth, cast)).await;
     if cast.errs && failures.is_empty() {
         people.err().await;
-        failures = settle(net, |truth| goal::not_taken_back(truth, cast)).await;
+        failures = settle(net, &people, |truth| goal::not_taken_back(truth, cast)).await;
     }
     nodes.stop().await;
     tasks.shutdown().await;
@@ -259,12 +259,13 @@ async fn lives(net: Net, number: u64, seed: u64, dawn: Timestamp) {
 }
 
 /// Waits for the goal, then for silence; what is wrong if they do not come.
-async fn settle(net: &Net, missing: impl Fn(&Truth) -> Vec<String>) -> Vec<String> {
+async fn settle(net: &Net, people: &People, missing: impl Fn(&Truth) -> Vec<String>) -> Vec<String> {
     let end = net.now() + CONVERGES;
     loop {
         if !net.monitor.violations().is_empty() || net.trace.is_overlong() {
             return Vec::new();
         }
+        people.cure().await;
         let missing = net.monitor.look_at(&missing);
         let (changed, what) = net.monitor.last_change();
         if missing.is_empty() && changed + SILENCE <= net.now() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sts_plus_api::keys;
+use sts_plus_cluster::nodes::behaviour;
 
 /// Those who read what was before may be this far behind: longer than a watch may be silent, and a lag on top.
 pub const BEHIND: Duration = Duration::from_mins(5);
@@ -26,6 +27,8 @@ pub struct Pod {
     pub ready: bool,
     /// Whether it is on its way out.
     pub terminating: bool,
+    /// Whether something is the matter with it.
+    pub ill: bool,
 }
 
 impl Pod {
@@ -49,6 +52,7 @@ impl Pod {
                 .flatten()
                 .any(|one| one["type"] == "Ready" && one["status"] == "True"),
             terminating: metadata["deletionTimestamp"].is_string(),
+            ill: !text(&metadata["annotations"][behaviour::FAULT]).is_empty(),
         }
     }
 
