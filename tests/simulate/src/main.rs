@@ -8,7 +8,10 @@ use std::time::Instant;
 
 use clap::Parser;
 use sts_plus_planner::planted::BUGS;
-use sts_plus_simulate::run::{Report, Script};
+use sts_plus_simulate::run::{Report, Script, replay};
+
+/// More threads than this would only wait for each other.
+const MOST_AT_ONCE: u64 = 256;
 
 /// Simulates.
 #[derive(Parser)]
@@ -29,7 +32,7 @@ struct Arguments {
     #[arg(long)]
     until_bad: bool,
     /// Seeds at a time.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=MOST_AT_ONCE))]
     at_once: u64,
 }
 
@@ -37,7 +40,11 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let bug = arguments.bug.as_ref().map(|wanted| {
         let known = BUGS.iter().find(|(_, name, _)| name == wanted);
-        known.map(|(bug, ..)| *bug).ok_or_else(|| format!("there is no bug {wanted}"))
+        let known = known.map(|(bug, ..)| *bug).ok_or_else(|| format!("there is no bug {wanted}"));
+        known.and_then(|bug| {
+            let can_plant = cfg!(debug_assertions);
+            can_plant.then_some(bug).ok_or_else(|| "an optimised build has no bugs to plant".to_owned())
+        })
     });
     let bug = match bug.transpose() {
         Ok(bug) => bug,
@@ -46,8 +53,8 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let next = AtomicU64::new(arguments.first);
-    let end = arguments.first + arguments.seeds;
+    let (next, done) = (AtomicU64::new(arguments.first), AtomicU64::new(0));
+    let end = arguments.first.saturating_add(arguments.seeds);
     let failed: Mutex<BTreeMap<u64, Report>> = Mutex::default();
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -60,6 +67,7 @@ fn main() -> ExitCode {
                     }
                     let started = Instant::now();
                     let report = Script { keep: arguments.trace, bug, ..Script::of(seed) }.run();
+                    done.fetch_add(1, Ordering::Relaxed);
                     for line in &report.lines {
                         println!("{line}");
                     }
@@ -84,9 +92,9 @@ fn main() -> ExitCode {
         }
     });
     let failed = failed.into_inner().unwrap_or_default();
-    println!("{} seeds, {} bad, {} s", arguments.seeds, failed.len(), began.elapsed().as_secs());
+    println!("{} seeds, {} bad, {} s", done.into_inner(), failed.len(), began.elapsed().as_secs());
     for seed in failed.keys() {
-        println!("cargo run -p sts-plus-simulate -- --first {seed} --trace");
+        println!("{}", replay(*seed, arguments.bug.as_deref()));
     }
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

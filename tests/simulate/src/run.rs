@@ -71,6 +71,12 @@ pub struct Report {
     pub took: Duration,
 }
 
+/// The command that runs a seed again and tells everything that happens.
+pub fn replay(seed: u64, bug: Option<&str>) -> String {
+    let bug = bug.map(|name| format!(" --bug {name}")).unwrap_or_default();
+    format!("cargo run -p sts-plus-simulate -- --first {seed} --trace{bug}")
+}
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Script {
