@@ -106,7 +106,7 @@ impl People {
                 self.user.create("statefulsets", set).await;
             }
         }
-        self.cure().await;
+        self.mend().await;
         if let Some(rollout) = &self.cast.rollout {
             if self.user.get("phasedrollouts", GATED).await.is_null() {
                 self.user.create("phasedrollouts", rollout).await;
@@ -127,8 +127,14 @@ impl People {
         }
     }
 
-    /// Cures all pods. Whoever does not yet know the last version may still make one that is ill.
-    pub async fn cure(&self) {
+    /// Sees to it that everything stays as it shall be at the end: whoever does not yet know the last version may still
+    /// make a pod that is ill, and what was deleted goes only when its finalizer does.
+    pub async fn mend(&self) {
+        if let Some(rollout) = &self.cast.rollout
+            && !self.net.monitor.look_at(|truth| truth.rollouts.contains_key(GATED))
+        {
+            self.user.create("phasedrollouts", rollout).await;
+        }
         let ill: Vec<String> = self.net.monitor.look_at(|truth| {
             let ill = truth.pods.values().filter(|pod| pod.ill);
             ill.map(|pod| pod.name.clone()).collect()

@@ -77,13 +77,10 @@ impl Way {
                 break body;
             }
         };
-        let rollout = body
-            .split("rollout%3D%22")
-            .nth(1)
-            .and_then(|rest| rest.split('%').next())
-            .unwrap_or_default()
-            .to_owned();
-        let (says, passed) = self.says();
+        let rollout = body.split("rollout%3D%22").nth(1).and_then(|rest| rest.split('%').next());
+        // What else is asked is the nonsense that the user has made of the query.
+        let (says, passed) = if rollout.is_some() { self.says() } else { ((400, unparsed()), false) };
+        let rollout = rollout.unwrap_or(GATED).to_owned();
         if self.net.open(Fault::PrometheusSlow).is_some() {
             sleep(self.dice.time(SLOW.0, SLOW.1)).await;
         }
@@ -129,6 +126,12 @@ impl Way {
         ];
         (self.dice.pick(&lies).cloned().unwrap_or_default(), false)
     }
+}
+
+/// What Prometheus says of a query that it cannot read.
+fn unparsed() -> String {
+    let error = "invalid parameter \"query\": parse error: unclosed left parenthesis";
+    json!({ "status": "error", "errorType": "bad_data", "error": error }).to_string()
 }
 
 /// The body of a request that has arrived in full.

@@ -271,7 +271,7 @@ async fn settle(net: &Net, people: &People, missing: impl Fn(&Truth) -> Vec<Stri
         if !net.monitor.violations().is_empty() || net.trace.is_overlong() {
             return Vec::new();
         }
-        people.cure().await;
+        people.mend().await;
         let missing = net.monitor.look_at(&missing);
         let (changed, what) = net.monitor.last_change();
         if missing.is_empty() && changed + SILENCE <= net.now() {
