@@ -42,6 +42,9 @@ struct Inner {
     versions: Vec<(Duration, u64)>,
     /// What Prometheus answered.
     heard: Vec<Heard>,
+    /// The lowest partition that operators gave each set since its template changed, and when that was: the gates down to
+    /// it have passed.
+    passed: BTreeMap<String, (Duration, u64)>,
     /// How many pods operators have deleted.
     deletions: u64,
 }
@@ -276,7 +279,17 @@ impl Monitor {
     ) {
         let Some(set) = inner.truth.sets.get(&call.name).cloned() else { return };
         let after = set.partition.unwrap_or(0);
-        let released: Vec<_> = outdated.iter().filter(|ordinal| (after..before).contains(*ordinal)).collect();
+        // A foreign partition that is taken back lets nobody pass who had not passed before.
+        let changed = set.template.since();
+        let known = inner.passed.get(&call.name).filter(|(since, _)| *since == changed);
+        let passed = known.map_or(u64::MAX, |(_, partition)| *partition);
+        if after < before {
+            inner.passed.insert(call.name.clone(), (changed, passed.min(after)));
+        }
+        let released: Vec<_> = outdated
+            .iter()
+            .filter(|ordinal| (after..before).contains(*ordinal) && **ordinal < passed)
+            .collect();
         if released.is_empty() {
             return;
         }
