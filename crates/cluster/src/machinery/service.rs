@@ -10,6 +10,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
@@ -19,16 +21,20 @@ use super::admission::Admission;
 use super::answer::{self, Refusal};
 use super::decode::Wanted;
 use super::delete::{self, DeleteOptions, Deleted};
-use super::discovery;
+use super::discovery::{self, Page};
 use super::draft::{Draft, Written};
+use super::hollow;
+use super::logs::{self, Logs};
 use super::object;
 use super::read;
-use super::request::{Place, Request, Shape};
+use super::request::{Place, Query, Request, Shape, header_text};
+use super::reviews::{self, Review};
 use super::scale;
 use super::schema::{Definitions, DefinitionsError};
 use super::show::{self, View};
 use super::state::State;
 use super::store::{HISTORY_CHANGES, Key};
+use super::table::Headings;
 use super::watch;
 use super::write::Wish;
 use crate::clock::Clock;
@@ -80,6 +86,7 @@ impl Settings {
 pub struct Server {
     state: Arc<Mutex<State>>,
     admission: Admission,
+    logs: Option<Arc<dyn Logs>>,
 }
 
 /// The body of an answer: at once, or line by line.
@@ -93,17 +100,26 @@ struct Reply {
     code: StatusCode,
     body: Vec<u8>,
     warnings: Vec<String>,
+    content_type: &'static str,
 }
 
 impl Reply {
     fn ok(body: Vec<u8>) -> Self {
-        Reply { code: StatusCode::OK, body, warnings: Vec::new() }
+        Reply { code: StatusCode::OK, body, warnings: Vec::new(), content_type: discovery::JSON }
+    }
+}
+
+impl From<Page> for Reply {
+    fn from(Page { content_type, body }: Page) -> Self {
+        Reply { content_type, ..Reply::ok(body) }
     }
 }
 
 enum Outcome {
     Reply(Reply),
-    Watch(watch::Watch),
+    Watch(Box<watch::Watch>),
+    /// Plain text, as it comes.
+    Text(BoxStream<'static, Bytes>),
     NotFound,
 }
 
@@ -114,13 +130,20 @@ impl Server {
         let table = Table::new(Definitions::built_in()?, gates);
         let mut state = State::new(table, clock, seed, history, gates);
         crate::kinds::found(&mut state);
-        Ok(Server { state: Arc::new(Mutex::new(state)), admission: Admission::default() })
+        Ok(Server { state: Arc::new(Mutex::new(state)), admission: Admission::default(), logs: None })
     }
 
     /// Asks webhooks through this from now on; without it those in configurations cannot be reached.
     #[must_use]
     pub fn with_webhooks(mut self, webhooks: Arc<dyn super::admission::Webhooks>) -> Self {
         self.admission = Admission::new(webhooks);
+        self
+    }
+
+    /// Shows what containers say through this from now on; without it they say nothing.
+    #[must_use]
+    pub fn with_logs(mut self, logs: Arc<dyn Logs>) -> Self {
+        self.logs = Some(logs);
         self
     }
 
@@ -153,7 +176,19 @@ impl Server {
 
     async fn respond(self, request: http::Request<AskedBody>) -> Response<AnswerBody> {
         match self.handle(request).await {
-            Ok(Outcome::Reply(reply)) => respond(reply.code, reply.body, &reply.warnings, None),
+            Ok(Outcome::Reply(reply)) => {
+                let mut response = respond(reply.code, reply.body, &reply.warnings, None);
+                let content_type = HeaderValue::from_static(reply.content_type);
+                response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+                response
+            }
+            Ok(Outcome::Text(text)) => {
+                let mut response =
+                    Response::new(StreamBody::new(text.map(|text| Ok(Frame::data(text)))).boxed_unsync());
+                let content_type = HeaderValue::from_static(discovery::TEXT);
+                response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+                response
+            }
             Ok(Outcome::Watch(watch)) => {
                 let lines = watch.lines().map(|line| Ok(Frame::data(line)));
                 let mut response = Response::new(StreamBody::new(lines).boxed_unsync());
@@ -179,12 +214,16 @@ impl Server {
         let (parts, body) = request.into_parts();
         let Some(place) = Place::parse(parts.uri.path()) else {
             let state = self.lock();
-            return match discovery::answer(&state, parts.uri.path()) {
-                Some(body) => Ok(Outcome::Reply(Reply::ok(body))),
+            let accept = header_text(&parts.headers, header::ACCEPT);
+            return match discovery::answer(&state, parts.uri.path(), accept)? {
+                Some(page) => Ok(Outcome::Reply(page.into())),
                 None if is_of_built_in(&state, parts.uri.path()) => Err(Refusal::no_such_resource()),
                 None => Ok(Outcome::NotFound),
             };
         };
+        if let Some(review) = reviews::find(&place) {
+            return self.review(review, &parts.method, &place, body).await.map(Outcome::Reply);
+        }
         let found = {
             let state = self.lock();
             if !state.table.has_version(&place.group, &place.version) {
@@ -199,14 +238,68 @@ impl Server {
         if !is_in_scope(&kind, &place) {
             return if kind.custom { Ok(Outcome::NotFound) } else { Err(Refusal::no_such_resource()) };
         }
+        if let Some(refusal) = hollow::refusal(&place) {
+            return Err(refusal);
+        }
+        if let ("", "pods", Some(name), Some("log")) =
+            (kind.group.as_str(), kind.plural.as_str(), &place.name, place.subresource.as_deref())
+        {
+            return self.log(&parts, &kind, place.namespace.as_deref().unwrap_or_default(), name);
+        }
         check_subresource(&kind, &version, &place, &parts.method)?;
         let request = Request::read(&parts, place)?;
-        let view = View { kind: Arc::clone(&kind), version: version.name.clone(), shape: request.shape };
+        let view = View {
+            kind: Arc::clone(&kind),
+            version: version.name.clone(),
+            shape: request.shape,
+            clock: self.lock().clock,
+            headings: Headings::default(),
+        };
         let mut outcome = self.serve(request, &view, &version, body).await?;
         if let (Outcome::Reply(reply), Some(told)) = (&mut outcome, &version.deprecation) {
             reply.warnings.insert(0, told.clone());
         }
         Ok(outcome)
+    }
+
+    /// Answers a question that is asked by creating something.
+    async fn review(
+        &self,
+        review: &Review,
+        method: &Method,
+        place: &Place,
+        body: AskedBody,
+    ) -> Result<Reply, Refusal> {
+        if method != Method::POST || place.name.is_some() {
+            return Err(Refusal::method_not_allowed());
+        }
+        let body = read_body(body).await?;
+        let asked = super::json::read(&body).map_err(Refusal::bad_request)?.value;
+        let answer = review.answer(asked, &self.lock())?;
+        Ok(Reply { code: StatusCode::CREATED, ..Reply::ok(show::bytes(&answer)) })
+    }
+
+    /// What a container has said.
+    fn log(&self, parts: &Parts, kind: &Kind, namespace: &str, name: &str) -> Result<Outcome, Refusal> {
+        if parts.method != Method::GET {
+            return Err(Refusal::method_not_allowed());
+        }
+        let (pod, now) = {
+            let state = self.lock();
+            let pod = state.store.get(&kind.key(namespace, name)).cloned();
+            (pod.ok_or_else(|| Refusal::not_found(kind.resource(), name))?, state.clock.timestamp())
+        };
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let options = logs::Options::read(&query, &pod, now)?;
+        let is_placed = !object::text(&pod, "/spec/nodeName").is_empty();
+        let Some(logs) = self.logs.clone().filter(|_| is_placed) else {
+            let reply = Reply { code: StatusCode::NO_CONTENT, ..Reply::ok(Vec::new()) };
+            return Ok(Outcome::Reply(reply));
+        };
+        let uid = object::uid(&pod).to_owned();
+        let log = logs.read(&uid, &options.container, options.previous);
+        let log = log.ok_or_else(|| logs::silence(&pod, &options))?;
+        Ok(Outcome::Text(logs::lines(logs, uid, options, &log).boxed()))
     }
 
     async fn serve(
@@ -219,7 +312,7 @@ impl Server {
         let kind = &view.kind;
         match (&request.method, request.place.name.clone(), request.place.subresource.clone()) {
             (&Method::GET, None, None) if request.query.flag("watch") => {
-                watch::begin(&self.state, &request, view.clone()).map(Outcome::Watch)
+                watch::begin(&self.state, &request, view.clone()).map(|watch| Outcome::Watch(Box::new(watch)))
             }
             (&Method::GET, None, None) => {
                 read::list(&self.lock(), &request, view).map(|body| Outcome::Reply(Reply::ok(body)))
@@ -323,7 +416,7 @@ impl Server {
             }
             Deleted::Gone(object) | Deleted::Going(object) => (StatusCode::OK, view.object(&object)),
         };
-        Ok(Reply { code, body, warnings })
+        Ok(Reply { code, warnings, ..Reply::ok(body) })
     }
 
     async fn delete_many(
@@ -379,7 +472,7 @@ impl Server {
         }
         let warnings = self.admission.act(&self.state, kind, &key, action, (&body, options)).await?;
         let body = act(&mut self.lock(), kind, &key, &body, &request.query)?;
-        Ok(Reply { code: StatusCode::CREATED, body: show::bytes(&body), warnings })
+        Ok(Reply { code: StatusCode::CREATED, warnings, ..Reply::ok(show::bytes(&body)) })
     }
 }
 
@@ -401,7 +494,7 @@ fn finish(
         Some(scale) => show::bytes(&scale::show(&view.kind, scale, &object)?),
         None => view.object(&object),
     };
-    Ok(Reply { code, body, warnings })
+    Ok(Reply { code, warnings, ..Reply::ok(body) })
 }
 
 fn key(request: &Request, kind: &Kind, name: &str) -> Key {

@@ -19,13 +19,22 @@ pub(crate) struct State {
     pub(crate) table: Table,
     pub(crate) clock: Clock,
     pub(crate) gates: Gates,
+    pub(crate) openapi: super::openapi::Cache,
     seed: u64,
     drawn: u64,
 }
 
 impl State {
     pub(crate) fn new(table: Table, clock: Clock, seed: u64, history: usize, gates: Gates) -> Self {
-        State { store: Store::new(history), table, clock, gates, seed, drawn: 0 }
+        State {
+            store: Store::new(history),
+            table,
+            clock,
+            gates,
+            openapi: super::openapi::Cache::default(),
+            seed,
+            drawn: 0,
+        }
     }
 
     /// The time of day as objects show it.
