@@ -26,6 +26,7 @@ mod go;
 pub(crate) mod json;
 pub(crate) mod label_rules;
 pub(crate) mod object;
+pub(crate) mod packed;
 pub mod patch;
 pub(crate) mod read;
 pub(crate) mod request;
