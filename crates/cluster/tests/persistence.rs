@@ -2,6 +2,8 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
     reason = "a test, which clippy recognises by an attribute that this kind does not have"
 )]
 
@@ -21,6 +23,13 @@ use sts_plus_cluster::machinery::service::{Server, Settings};
 
 /// Where the process that is to be killed finds its file.
 const FILE: &str = "STS_PLUS_TEST_CLUSTER_FILE";
+/// Whether there is little room for that file.
+const ROOM: &str = "STS_PLUS_TEST_LITTLE_ROOM";
+/// Room that is left, in blocks of at most 1024 bytes: far less than what is written.
+const ROOM_BLOCKS: u64 = 256;
+/// Bytes of each object that fills it, and how many there are.
+const LARGE: usize = 100_000;
+const MANY: usize = 200;
 /// How often it is killed.
 const KILLS: usize = 12;
 /// Writers that it has, each with its own objects.
@@ -33,12 +42,20 @@ const GONE: &str = "gone";
 fn main() -> ExitCode {
     if let Some(file) = env::var_os(FILE) {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-        runtime.block_on(write(Path::new(&file)));
+        runtime.block_on(async {
+            match env::var(ROOM).is_ok() {
+                true => fill(Path::new(&file)).await,
+                false => write(Path::new(&file)).await,
+            }
+        });
         return ExitCode::SUCCESS;
     }
     let arguments = Arguments::from_args();
-    let trial = Trial::test("killed_at_any_moment_it_comes_back_with_every_answered_write", killed);
-    libtest_mimic::run(&arguments, vec![trial]).exit_code()
+    let trials = vec![
+        Trial::test("killed_at_any_moment_it_comes_back_with_every_answered_write", killed),
+        Trial::test("without_room_writes_are_refused_and_reads_go_on", without_room),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 fn open(file: &Path) -> Api<ConfigMap> {
@@ -155,4 +172,59 @@ async fn look(
         }
     }
     Ok(found)
+}
+
+/// Writes until there is no room, and tells what was answered and what comes after that.
+async fn fill(file: &Path) {
+    let maps = open(file);
+    for number in 0..MANY {
+        let name = format!("large-{number}");
+        // Nothing that could be packed.
+        let text: String = (0..LARGE).map(|at| char::from(b'a' + ((at * at + number) % 26) as u8)).collect();
+        let map = json!({ "metadata": { "name": name }, "data": { "text": text } });
+        let map = serde_json::from_value(map).unwrap();
+        match maps.create(&PostParams::default(), &map).await {
+            Ok(_) => println!("answered {name}"),
+            Err(error) => {
+                println!("refused {error}");
+                break;
+            }
+        }
+    }
+    let listed = maps.list(&ListParams::default()).await.unwrap();
+    println!("read {}", listed.items.len());
+    let patch = Patch::Merge(json!({ "data": { "more": "1" } }));
+    let again = maps.patch("large-0", &PatchParams::default(), &patch).await;
+    println!("again {}", again.unwrap_err());
+}
+
+fn without_room() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("cluster.redb");
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(async { drop(open(&file)) });
+    let blocks = std::fs::metadata(&file)?.len() / 512 + ROOM_BLOCKS;
+    let script = format!(r#"trap "" XFSZ; ulimit -f {blocks}; exec "$0""#);
+    let mut child = Command::new("sh");
+    child.arg("-c").arg(script).arg(env::current_exe()?).env(FILE, &file).env(ROOM, "1");
+    let output = child.output()?;
+    let said = String::from_utf8(output.stdout)?;
+    let told =
+        |word: &str| -> Vec<&str> { said.lines().filter_map(|line| line.strip_prefix(word)).collect() };
+    let problem = |what: &str| Failed::from(format!("{what}:\n{said}"));
+    for word in ["refused ", "again "] {
+        let refusals = told(word);
+        if !matches!(refusals[..], [only] if only.contains("cannot write to the data file")) {
+            return Err(problem("no refusal that says why"));
+        }
+    }
+    let answered = told("answered ");
+    if answered.is_empty() || told("read ").is_empty() {
+        return Err(problem("it neither wrote nor read"));
+    }
+    let maps = runtime.block_on(async { open(&file) });
+    for name in answered {
+        runtime.block_on(maps.get(name))?;
+    }
+    Ok(())
 }
