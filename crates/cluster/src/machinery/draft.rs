@@ -188,8 +188,9 @@ pub(crate) fn amend(
     change: impl FnOnce(&mut Value),
 ) -> Option<Arc<Stored>> {
     let before = Arc::clone(state.store.get(key)?);
-    let mut object = (*before).clone();
+    let mut object = before.whole();
     change(&mut object);
+    packed::pack(&mut object);
     if *before == object {
         return None;
     }
