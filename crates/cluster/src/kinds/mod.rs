@@ -18,7 +18,7 @@ mod apps;
 mod built_in_columns;
 mod claims;
 pub(crate) mod columns;
-mod definitions;
+pub(crate) mod definitions;
 mod disruption;
 mod events;
 pub(crate) mod meta;

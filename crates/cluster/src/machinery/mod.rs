@@ -24,12 +24,16 @@ pub(crate) mod draft;
 pub mod field_selector;
 mod go;
 pub(crate) mod hollow;
+pub mod journal;
 pub(crate) mod json;
 pub(crate) mod label_rules;
 pub mod logs;
 pub(crate) mod object;
 pub(crate) mod openapi;
+pub(crate) mod packed;
 pub mod patch;
+#[cfg(feature = "persist")]
+pub mod persist;
 pub(crate) mod read;
 pub(crate) mod request;
 pub(crate) mod reviews;

@@ -24,13 +24,14 @@ use super::delete::{self, DeleteOptions, Deleted};
 use super::discovery::{self, Page};
 use super::draft::{Draft, Written};
 use super::hollow;
+use super::journal::Journal;
 use super::logs::{self, Logs};
 use super::object;
 use super::read;
 use super::request::{Place, Query, Request, Shape, header_text};
 use super::reviews::{self, Review};
 use super::scale;
-use super::schema::{Definitions, DefinitionsError};
+use super::schema::DefinitionsError;
 use super::show::{self, View};
 use super::state::State;
 use super::store::{HISTORY_CHANGES, Key};
@@ -38,7 +39,7 @@ use super::table::Headings;
 use super::watch;
 use super::write::Wish;
 use crate::clock::Clock;
-use crate::kinds::{Action, Kind, Table, Version};
+use crate::kinds::{Action, Kind, Version};
 
 /// Largest body that is read, in bytes: Kubernetes' own limit.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
@@ -87,6 +88,7 @@ pub struct Server {
     state: Arc<Mutex<State>>,
     admission: Admission,
     logs: Option<Arc<dyn Logs>>,
+    journal: Option<Arc<dyn Journal>>,
 }
 
 /// The body of an answer: at once, or line by line.
@@ -126,11 +128,13 @@ enum Outcome {
 impl Server {
     /// A server with its built-in kinds and the namespaces that every cluster has.
     pub fn new(settings: Settings) -> Result<Self, DefinitionsError> {
-        let Settings { clock, seed, history, gates } = settings;
-        let table = Table::new(Definitions::built_in()?, gates);
-        let mut state = State::new(table, clock, seed, history, gates);
+        let mut state = State::of(settings)?;
         crate::kinds::found(&mut state);
-        Ok(Server { state: Arc::new(Mutex::new(state)), admission: Admission::default(), logs: None })
+        Ok(Server::with(state, None))
+    }
+
+    pub(crate) fn with(state: State, journal: Option<Arc<dyn Journal>>) -> Self {
+        Server { state: Arc::new(Mutex::new(state)), admission: Admission::default(), logs: None, journal }
     }
 
     /// Asks webhooks through this from now on; without it those in configurations cannot be reached.
@@ -175,7 +179,7 @@ impl Server {
     }
 
     async fn respond(self, request: http::Request<AskedBody>) -> Response<AnswerBody> {
-        match self.handle(request).await {
+        match self.keep(request).await {
             Ok(Outcome::Reply(reply)) => {
                 let mut response = respond(reply.code, reply.body, &reply.warnings, None);
                 let content_type = HeaderValue::from_static(reply.content_type);
@@ -208,6 +212,19 @@ impl Server {
                 respond(refusal.code(), status, refusal.warnings(), refusal.retry_after())
             }
         }
+    }
+
+    /// Handles a request, and answers a write once it is written down.
+    async fn keep(&self, request: http::Request<AskedBody>) -> Result<Outcome, Refusal> {
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        let Some(journal) = self.journal.as_ref().filter(|_| !reads) else {
+            return self.handle(request).await;
+        };
+        journal.trouble().map_or(Ok(()), Err).map_err(Refusal::internal)?;
+        let outcome = self.handle(request).await?;
+        let version = self.lock().store.version();
+        journal.written(version).await.map_err(Refusal::internal)?;
+        Ok(outcome)
     }
 
     async fn handle(&self, request: http::Request<AskedBody>) -> Result<Outcome, Refusal> {

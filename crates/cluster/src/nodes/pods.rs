@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::call::Call;
-use super::journal::Journal;
+use super::diary::Diary;
 use super::lifecycle::{self, Defaults, Progress, Write};
 use super::network::{Endpoint, Listening, Network, Transport};
 use super::node::Nodes;
@@ -48,7 +48,7 @@ pub(super) struct Pods {
     clock: Clock,
     network: Network,
     transport: Arc<dyn Transport>,
-    journal: Journal,
+    diary: Diary,
 }
 
 struct Known {
@@ -70,7 +70,7 @@ impl Pods {
             clock,
             network,
             transport,
-            journal: Journal::default(),
+            diary: Diary::default(),
         }
     }
 
@@ -80,14 +80,14 @@ impl Pods {
     }
 
     /// Writes down what containers do.
-    pub(super) fn writing(self, journal: Journal) -> Self {
-        Pods { journal, ..self }
+    pub(super) fn writing(self, diary: Diary) -> Self {
+        Pods { diary, ..self }
     }
 
     fn seen(&mut self, pod: Pod, now: Moment) -> Vec<Key> {
         let key = pod.key.clone();
         let before = self.known.get(&key).map(|known| &known.pod);
-        self.journal.note(before, &pod, self.clock.wall_at(now));
+        self.diary.note(before, &pod, self.clock.wall_at(now));
         let shown: Option<Ipv4Addr> = pod.ip.as_ref().and_then(|ip| ip.parse().ok());
         let (address, mut progress, probing) = match self.known.remove(&key) {
             Some(known) => (known.address.or(shown), known.progress, known.probing),
@@ -138,7 +138,7 @@ impl Pods {
     }
 
     fn gone(&mut self, key: Key) -> Vec<Key> {
-        self.journal.forget(&key);
+        self.diary.forget(&key);
         if let Some(Known { address: Some(address), .. }) = self.known.remove(&key) {
             self.addresses.used.remove(&address);
             self.network.hide(address, &key);

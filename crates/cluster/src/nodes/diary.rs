@@ -13,9 +13,9 @@ use crate::machinery::logs::{Line, Log, Logs};
 /// Lines that are kept of one run of a container: a pod that flaps for an hour says no more.
 const MAX_LINES: usize = 500;
 
-/// The logs of all containers. Clones are the same journal.
+/// The logs of all containers. Clones are the same diary.
 #[derive(Clone, Debug, Default)]
-pub struct Journal {
+pub struct Diary {
     runs: Arc<Mutex<BTreeMap<Key, BTreeMap<String, Runs>>>>,
     said: watch::Sender<u64>,
 }
@@ -57,7 +57,7 @@ impl Runs {
     }
 }
 
-impl Journal {
+impl Diary {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, BTreeMap<String, Runs>>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -168,7 +168,7 @@ fn note_init(runs: &mut Runs, (was, is): (Turn, Turn), container: &Container, at
     }
 }
 
-impl Logs for Journal {
+impl Logs for Diary {
     fn read(&self, pod_uid: &str, container: &str, previous: bool) -> Option<Log> {
         let all = self.lock();
         let runs = all.iter().find(|(key, _)| ***key == *pod_uid)?.1.get(container)?;
