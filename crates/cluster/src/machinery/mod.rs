@@ -34,6 +34,7 @@ pub(crate) mod packed;
 pub mod patch;
 #[cfg(feature = "persist")]
 pub mod persist;
+pub(crate) mod protobuf;
 pub(crate) mod read;
 pub(crate) mod request;
 pub(crate) mod reviews;

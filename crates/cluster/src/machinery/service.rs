@@ -27,6 +27,7 @@ use super::hollow;
 use super::journal::Journal;
 use super::logs::{self, Logs};
 use super::object;
+use super::protobuf;
 use super::read;
 use super::request::{Place, Query, Request, Shape, header_text};
 use super::reviews::{self, Review};
@@ -239,7 +240,11 @@ impl Server {
             };
         };
         if let Some(review) = reviews::find(&place) {
-            return self.review(review, &parts.method, &place, body).await.map(Outcome::Reply);
+            let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
+            return self
+                .review(review, &parts.method, &place, (content_type, body))
+                .await
+                .map(Outcome::Reply);
         }
         let found = {
             let state = self.lock();
@@ -264,7 +269,7 @@ impl Server {
             return self.log(&parts, &kind, place.namespace.as_deref().unwrap_or_default(), name);
         }
         check_subresource(&kind, &version, &place, &parts.method)?;
-        let request = Request::read(&parts, place)?;
+        let mut request = Request::read(&parts, place)?;
         let view = View {
             kind: Arc::clone(&kind),
             version: version.name.clone(),
@@ -272,6 +277,7 @@ impl Server {
             clock: self.lock().clock,
             headings: Headings::default(),
         };
+        let body = in_json(&mut request.content_type, body).await?;
         let mut outcome = self.serve(request, &view, &version, body).await?;
         if let (Outcome::Reply(reply), Some(told)) = (&mut outcome, &version.deprecation) {
             reply.warnings.insert(0, told.clone());
@@ -285,12 +291,13 @@ impl Server {
         review: &Review,
         method: &Method,
         place: &Place,
-        body: AskedBody,
+        (content_type, body): (&str, AskedBody),
     ) -> Result<Reply, Refusal> {
         if method != Method::POST || place.name.is_some() {
             return Err(Refusal::method_not_allowed());
         }
-        let body = read_body(body).await?;
+        let mut content_type = content_type.to_owned();
+        let body = read_body(in_json(&mut content_type, body).await?).await?;
         let asked = super::json::read(&body).map_err(Refusal::bad_request)?.value;
         let answer = review.answer(asked, &self.lock())?;
         Ok(Reply { code: StatusCode::CREATED, ..Reply::ok(show::bytes(&answer)) })
@@ -565,6 +572,20 @@ async fn read_body(body: AskedBody) -> Result<Bytes, Refusal> {
         }
         Err(error) => Err(Refusal::bad_request(format!("unable to read the body: {error}"))),
     }
+}
+
+/// The same body in JSON if it is in protobuf and of a kind that is known, and its type changed accordingly.
+async fn in_json(content_type: &mut String, body: AskedBody) -> Result<AskedBody, Refusal> {
+    if content_type != protobuf::MEDIA_TYPE {
+        return Ok(body);
+    }
+    let body = read_body(body).await?;
+    // What is in it is told where the type is refused.
+    let Ok(object) = protobuf::read(&body) else {
+        return Ok(Full::new(body).map_err(|never| match never {}).boxed_unsync());
+    };
+    discovery::JSON.clone_into(content_type);
+    Ok(Full::from(show::bytes(&object)).map_err(|never| match never {}).boxed_unsync())
 }
 
 fn full(body: Vec<u8>) -> AnswerBody {
