@@ -42,6 +42,7 @@ use tracing::warn;
 
 pub use self::behaviour::{Delay, DelayError};
 use self::claims::Claims;
+pub use self::diary::Diary;
 use self::lifecycle::Defaults;
 use self::network::{Network, Service, Transport};
 pub use self::node::Node;
@@ -55,6 +56,7 @@ use crate::clock::Clock;
 pub mod behaviour;
 mod call;
 mod claims;
+mod diary;
 mod lifecycle;
 pub mod network;
 mod node;
@@ -99,6 +101,8 @@ pub struct Config {
     pub network: Option<Network>,
     /// What probes go over; none: the network.
     pub transport: Option<Arc<dyn Transport>>,
+    /// Where it is written down what containers do; the server that is given the same one shows it as their logs.
+    pub diary: Diary,
 }
 
 /// There is no hollow node of this name.
@@ -234,6 +238,7 @@ impl HollowNodes {
         let transport = self.config.transport.clone().unwrap_or_else(|| Arc::new(network.clone()));
         let (pods, pod_inputs) = mpsc::channel(MAX_WAITING_EVENTS);
         let keeper = Pods::new(nodes.clone(), self.defaults(), clock).on(network.clone(), transport);
+        let keeper = keeper.writing(self.config.diary.clone());
         tasks.spawn(Shell::new(keeper, self.client.clone(), clock).run(pod_inputs));
         for path in self.paths("pods") {
             tasks.spawn(self.follow(path, &pods, |event| pods::Input::Pod(Box::new(event))));
