@@ -214,6 +214,19 @@ impl Refusal {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message, Some(json!({})))
     }
 
+    /// Nobody the server knows.
+    #[cfg(feature = "serve")]
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized", None)
+    }
+
+    /// A request that took longer than anything may.
+    #[cfg(feature = "serve")]
+    pub(crate) fn timeout() -> Self {
+        let message = "Timeout: request did not complete within the allotted timeout";
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message, Some(json!({})))
+    }
+
     pub(crate) fn unsupported_media(accepted: &str) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {accepted}"

@@ -85,6 +85,9 @@ pub struct Server {
 /// The body of an answer: at once, or line by line.
 pub type AnswerBody = UnsyncBoxBody<Bytes, Infallible>;
 
+/// The body of a request, from wherever it came.
+type AskedBody = UnsyncBoxBody<Bytes, std::io::Error>;
+
 /// The answer to a request.
 struct Reply {
     code: StatusCode,
@@ -131,16 +134,24 @@ impl Server {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn answer(self, request: http::Request<Body>) -> Response<AnswerBody> {
+    /// Answers one request; its body may come from a socket or from memory.
+    pub(crate) fn answer<B>(self, request: http::Request<B>) -> BoxFuture<'static, Response<AnswerBody>>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<tower::BoxError>,
+    {
+        let request = request.map(|body| body.map_err(std::io::Error::other).boxed_unsync());
         let is_head = request.method() == Method::HEAD;
-        let mut response = self.respond(request).await;
-        if is_head {
-            *response.body_mut() = full(Vec::new());
-        }
-        response
+        Box::pin(async move {
+            let mut response = self.respond(request).await;
+            if is_head {
+                *response.body_mut() = full(Vec::new());
+            }
+            response
+        })
     }
 
-    async fn respond(self, request: http::Request<Body>) -> Response<AnswerBody> {
+    async fn respond(self, request: http::Request<AskedBody>) -> Response<AnswerBody> {
         match self.handle(request).await {
             Ok(Outcome::Reply(reply)) => respond(reply.code, reply.body, &reply.warnings, None),
             Ok(Outcome::Watch(watch)) => {
@@ -164,7 +175,7 @@ impl Server {
         }
     }
 
-    async fn handle(&self, request: http::Request<Body>) -> Result<Outcome, Refusal> {
+    async fn handle(&self, request: http::Request<AskedBody>) -> Result<Outcome, Refusal> {
         let (parts, body) = request.into_parts();
         let Some(place) = Place::parse(parts.uri.path()) else {
             let state = self.lock();
@@ -203,7 +214,7 @@ impl Server {
         request: Request,
         view: &View,
         version: &Version,
-        body: Body,
+        body: AskedBody,
     ) -> Result<Outcome, Refusal> {
         let kind = &view.kind;
         match (&request.method, request.place.name.clone(), request.place.subresource.clone()) {
@@ -436,11 +447,7 @@ fn check_subresource(kind: &Kind, version: &Version, place: &Place, method: &Met
     }
 }
 
-async fn read_body<B>(body: B) -> Result<Bytes, Refusal>
-where
-    B: http_body::Body,
-    B::Error: Into<tower::BoxError>,
-{
+async fn read_body(body: AskedBody) -> Result<Bytes, Refusal> {
     match Limited::new(body, MAX_BODY_BYTES).collect().await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {

@@ -42,7 +42,7 @@ fn a_draw_repeats_and_stays_in_its_range_and_uses_all_of_it() {
     assert!(drawn.iter().all(|draw| (MS(2)..=MS(5)).contains(draw)));
     for tenth in 0..10 {
         let bounds = MS(2) + MS(3) * tenth / 10..MS(2) + MS(3) * (tenth + 1) / 10;
-        let share = drawn.iter().filter(|draw| bounds.contains(draw)).count();
+        let share = drawn.iter().filter(|&&draw| bounds.contains(&draw)).count();
         assert!((60..=140).contains(&share), "{share} of 1,000 draws fell into {bounds:?}");
     }
     let other: Vec<Duration> = (0..1_000).map(|pod| delay.draw(8, &format!("uid-{pod}"))).collect();
