@@ -15,11 +15,11 @@ const MAX_SENTENCE_LINES: usize = 2;
 const MAX_COMMAND_LINES: usize = 3;
 
 /// Lines of reasons below which nothing to try is shown.
-const MIN_REASON_LINES: usize = 4;
+const MIN_REASON_LINES: usize = 3;
 
 /// What each key does.
 pub(super) const KEYS: &str =
-    "n next rollout  b break  h heal  p pause/resume  k kill a pod  m metric bad/good  q quit";
+    "n next  b break  h heal  p pause/resume  k kill pod  m metric bad/good  q quit";
 
 /// How things may look.
 #[derive(Clone, Copy, Debug)]
@@ -159,13 +159,19 @@ fn reasons(picture: &Picture, width: usize, height: usize) -> Vec<Line<'static>>
     std::iter::once(heading).chain(told.into_iter().map(Line::from)).collect()
 }
 
+/// The setting of the environment is the heading where that has room for it.
 fn tries(picture: &Picture, width: usize) -> Vec<Line<'static>> {
-    if picture.tries.is_empty() {
+    let Some((setting, commands)) = picture.tries.split_first() else {
         return Vec::new();
-    }
-    let heading = rule("─ try in another terminal ", width);
-    let commands = picture.tries.iter().map(|command| fit(&format!("  {command}"), width));
-    std::iter::once(heading).chain(commands).map(Line::from).collect()
+    };
+    let heading = format!("─ try elsewhere: {setting} ");
+    let mut lines = if heading.chars().count() <= width {
+        vec![rule(&heading, width)]
+    } else {
+        vec![rule("─ try elsewhere ", width), fit(setting, width)]
+    };
+    lines.extend(commands.iter().map(|command| fit(&format!("  {command}"), width)));
+    lines.into_iter().map(Line::from).collect()
 }
 
 /// The text, then a line to the edge.

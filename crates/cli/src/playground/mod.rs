@@ -13,8 +13,10 @@
 mod cluster;
 mod deeds;
 mod demo;
+mod door;
 mod draw;
 mod folder;
+mod guide;
 mod lines;
 mod metrics;
 mod picture;
@@ -40,13 +42,18 @@ use tokio::time::Instant;
 
 use cluster::Cluster;
 use deeds::{Wish, deed, perform};
+use door::Door;
 use folder::Folder;
+use guide::Guide;
 use picture::Picture;
 use sight::Sight;
 use terminal::{Display, Input};
 
 /// Changes within this time make one picture.
 const SETTLE: Duration = Duration::from_millis(50);
+
+/// How long connections may take to end.
+const SHUT_LIMIT: Duration = Duration::from_secs(2);
 
 /// Where kubectl finds the playground unless told otherwise.
 const PORT: u16 = 7443;
@@ -82,17 +89,24 @@ impl Default for Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let folder = Folder::open(arguments.data_dir.as_deref())?;
     folder.log()?;
+    let door = Door::open(arguments.address, arguments.port, &folder).await?;
     let server = Server::new(Settings::new(Clock::start())).context("cannot start the API server")?;
     let (stop, stopped) = watch::channel(false);
-    stop_on_signals(stop.clone())?;
+    stop_on_signals(&stop)?;
     let has_panicked = stop_on_panic(stop);
     let cluster = Cluster::start(&server, arguments.fast).await?;
     if !arguments.no_demo {
         demo::begin(&cluster.client).await?;
     }
-    let scene = Scene { address: String::new(), tries: Vec::new(), starts_rollout: !arguments.no_demo };
+    let guide = Guide::new(&door.kubeconfig(&folder)?, !arguments.no_demo);
+    let scene = Scene { address: door.url.clone(), guide, starts_rollout: !arguments.no_demo };
+    let (shut, is_shut) = watch::channel(false);
+    let mut listening = JoinSet::new();
+    door.serve(server, is_shut, &mut listening);
     let played = scene.play(&cluster.client, stopped).await;
     cluster.stop().await;
+    shut.send_replace(true);
+    tokio::time::timeout(SHUT_LIMIT, listening.join_next()).await.ok();
     if has_panicked.load(Ordering::Relaxed) {
         bail!("the playground has stopped, since a part of it has panicked");
     }
@@ -102,7 +116,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
 /// What does not change while the playground runs.
 struct Scene {
     address: String,
-    tries: Vec<String>,
+    guide: Guide,
     /// Whether the first rollout starts by itself.
     starts_rollout: bool,
 }
@@ -110,7 +124,7 @@ struct Scene {
 impl Scene {
     /// Shows what happens and does what keys say, until `stopped` turns true or somebody quits.
     async fn play(self, client: &kube::Client, mut stopped: watch::Receiver<bool>) -> Result<()> {
-        let mut display = Display::open()?;
+        let mut display = Display::open(&self.address, &self.guide)?;
         let mut inputs = display.inputs();
         let mut watches = JoinSet::new();
         let mut changes = sight::follow(client, &mut watches);
@@ -179,12 +193,12 @@ impl Scene {
     }
 
     fn picture(&self, sight: &Sight, last: Option<String>) -> Picture {
-        Picture { address: self.address.clone(), tries: self.tries.clone(), last, ..Picture::new(sight) }
+        Picture { address: self.address.clone(), tries: self.guide.short(), last, ..Picture::new(sight) }
     }
 }
 
 /// Turns `stop` true when the process is asked to end.
-fn stop_on_signals(stop: watch::Sender<bool>) -> Result<()> {
+fn stop_on_signals(stop: &watch::Sender<bool>) -> Result<()> {
     for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
         let mut signals = signal(kind).context("cannot listen for signals")?;
         let stop = stop.clone();

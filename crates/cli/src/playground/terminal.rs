@@ -11,6 +11,7 @@ use ratatui::crossterm::execute;
 use tokio::sync::mpsc;
 
 use super::draw::{Look, draw};
+use super::guide::Guide;
 use super::lines::lines;
 use super::picture::Picture;
 
@@ -37,10 +38,10 @@ pub(super) enum Display {
 
 impl Display {
     /// The screen if there is one that somebody looks at, else lines.
-    pub(super) fn open() -> Result<Self> {
+    pub(super) fn open(address: &str, guide: &Guide) -> Result<Self> {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         if is_dumb || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-            return Ok(Self::Lines(Box::default()));
+            return greet(address, guide).map(|()| Self::Lines(Box::default())).context("cannot write");
         }
         Screen::enter()
             .map(Self::Screen)
@@ -73,6 +74,16 @@ impl Display {
         }
         received
     }
+}
+
+/// What somebody without a screen has to know.
+fn greet(address: &str, guide: &Guide) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "sts-plus playground at {address}; Ctrl-C ends it. Try in another terminal:")?;
+    for command in guide.long() {
+        writeln!(out, "  {command}")?;
+    }
+    out.flush()
 }
 
 /// A terminal in our hands until this is dropped.
