@@ -17,6 +17,9 @@ const MAX_COMMAND_LINES: usize = 3;
 /// Lines of reasons below which nothing to try is shown.
 const MIN_REASON_LINES: usize = 3;
 
+/// What is between two columns.
+const GUTTER: &str = " ";
+
 /// What each key does.
 pub(super) const KEYS: &str =
     "n next  b break  h heal  p pause/resume  k kill pod  m metric bad/good  q quit";
@@ -63,11 +66,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, picture: &Picture, look: Look) {
     }
     top.truncate(height.saturating_sub(bottom.len()));
     let left = height.saturating_sub(top.len() + bottom.len());
-    let tries = tries(picture, width);
-    let (told, tries) = match left.checked_sub(tries.len()) {
-        Some(told) if told > MIN_REASON_LINES => (told, tries),
-        _ => (left, Vec::new()),
-    };
+    let mut tries = tries(picture, width);
+    // Where there is no room for commands, the way to the cluster stays.
+    for kept in [1, 0] {
+        if left.saturating_sub(tries.len()) <= MIN_REASON_LINES {
+            tries.truncate(kept);
+        }
+    }
+    let told = left.saturating_sub(tries.len());
     let mut lines = top;
     lines.extend(reasons(picture, width, told));
     lines.extend(tries);
@@ -98,18 +104,16 @@ fn rows(workload: &Workload, zones: usize, width: usize, look: Look) -> Vec<Line
     let title = format!("─ {} ", workload.title);
     let mut lines = vec![Line::styled(rule(&title, width), Style::new().add_modifier(Modifier::BOLD))];
     let column_width = column_width(zones, width);
-    let columns: Vec<Vec<Line<'static>>> =
-        workload.columns.iter().map(|column| column_lines(column, column_width, look)).collect();
+    let room = column_width.saturating_sub(GUTTER.len());
+    let headings = Headings::of(workload, room);
+    let columns: Vec<Vec<Span<'static>>> =
+        workload.columns.iter().map(|column| column_lines(column, room, headings, look)).collect();
     let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
     for row in 0..rows {
-        let mut spans = Vec::new();
-        for column in &columns {
-            match column.get(row) {
-                Some(line) => spans.extend(line.spans.iter().cloned()),
-                None => spans.push(Span::raw(" ".repeat(column_width))),
-            }
-        }
-        lines.push(Line::from(spans));
+        let cell =
+            |column: &Vec<Span<'static>>| column.get(row).cloned().unwrap_or_else(|| " ".repeat(room).into());
+        let cells = columns.iter().flat_map(|column| [cell(column), GUTTER.into()]);
+        lines.push(Line::from(cells.collect::<Vec<_>>()));
     }
     for cell in &workload.unplaced {
         lines.push(Line::from(fit(
@@ -123,20 +127,51 @@ fn rows(workload: &Workload, zones: usize, width: usize, look: Look) -> Vec<Line
     lines
 }
 
-fn column_lines(column: &Column, width: usize, look: Look) -> Vec<Line<'static>> {
+/// How sets are named above their pods: alike in all columns, so that pods stand side by side.
+#[derive(Clone, Copy)]
+enum Headings {
+    /// The title has the name of the only one, and there is nothing to say of it.
+    None,
+    /// Name and state.
+    OneLine,
+    /// The state below the name, since one of them would not fit beside it.
+    TwoLines,
+}
+
+impl Headings {
+    fn of(workload: &Workload, room: usize) -> Self {
+        let strips = || workload.columns.iter().flat_map(|column| &column.strips);
+        let first = strips().next().map(|strip| &strip.set);
+        if strips().all(|strip| strip.state.is_empty() && Some(&strip.set) == first) {
+            Self::None
+        } else if strips().any(|strip| strip.set.len() + 1 + strip.state.len() > room) {
+            Self::TwoLines
+        } else {
+            Self::OneLine
+        }
+    }
+}
+
+fn column_lines(column: &Column, width: usize, headings: Headings, look: Look) -> Vec<Span<'static>> {
     let mut lines = Vec::new();
     for strip in &column.strips {
-        lines.push(Line::from(fit(format!("{} {}", strip.set, strip.state).trim_end(), width)));
-        lines.extend(strip.cells.iter().map(|cell| cell_line(cell, width, look)));
+        match headings {
+            Headings::None => {}
+            Headings::OneLine => lines.push(fit(&format!("{} {}", strip.set, strip.state), width).into()),
+            Headings::TwoLines => {
+                lines.extend([&strip.set, &strip.state].map(|text| fit(text, width).into()));
+            }
+        }
+        lines.extend(strip.cells.iter().map(|cell| cell_span(cell, width, look)));
     }
     lines
 }
 
 /// `● 0 7d9c new ready`
-fn cell_line(cell: &Cell, width: usize, look: Look) -> Line<'static> {
+fn cell_span(cell: &Cell, width: usize, look: Look) -> Span<'static> {
     let Cell { ordinal, revision, state, .. } = cell;
     let text = format!("{} {ordinal} {revision} {} {}", state.mark(), cell.age(), state.word());
-    Line::styled(fit(&text, width), look.state(state))
+    Span::styled(fit(&text, width), look.state(state))
 }
 
 /// The latest reasons that fit, under a heading.
@@ -192,21 +227,32 @@ fn fit(text: &str, width: usize) -> String {
     cut
 }
 
-/// The text in lines of so many columns, at most so many lines; what is too much is cut.
+/// The text in lines of so many columns, at most so many lines; what is too much is cut. Words that are longer than a line
+/// are broken, so that a command can be read to its end.
 fn wrap(text: &str, width: usize, most: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
+    let mut lines = vec![String::new()];
     for word in text.split(' ') {
-        let is_last = lines.len() == most;
-        match lines.last_mut() {
-            Some(line) if is_last || line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
+        let mut word: Vec<char> = word.chars().collect();
+        let mut is_first = true;
+        while is_first || !word.is_empty() {
+            let used = lines.last().map_or(0, |line| line.chars().count());
+            let gap = usize::from(is_first && used > 0);
+            let fits = used + gap + word.len() <= width;
+            let Some(line) = lines.last_mut() else { break };
+            if fits || used == 0 {
+                let rest = word.split_off(word.len().min(width.max(1)));
+                line.extend(std::iter::repeat_n(' ', gap).chain(word));
+                (word, is_first) = (rest, false);
+            } else {
+                lines.push(String::new());
             }
-            _ => lines.push(word.to_owned()),
         }
     }
-    for line in lines.iter_mut().filter(|line| line.chars().count() > width) {
-        *line = fit(line, width);
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            *last = fit(&format!("{last:width$}…"), width);
+        }
     }
     lines
 }

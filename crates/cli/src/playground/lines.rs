@@ -38,3 +38,7 @@ fn cells(picture: &Picture) -> BTreeMap<&str, &Cell> {
     let unplaced = picture.workloads.iter().flat_map(|workload| &workload.unplaced);
     placed.chain(unplaced).map(|cell| (cell.pod.as_str(), cell)).collect()
 }
+
+#[cfg(test)]
+#[path = "lines_tests.rs"]
+mod tests;

@@ -21,6 +21,8 @@ mod lines;
 mod metrics;
 mod picture;
 mod rows;
+#[cfg(test)]
+mod samples;
 mod sight;
 mod terminal;
 
