@@ -18,7 +18,9 @@ fuzz: ; mkdir -p fuzz/artifacts/$(TARGET) $(fuzzing)/corpus/$(TARGET) && cp Carg
 fuzzing = $(CARGO_TARGET_DIR)/fuzz
 coverage = --cfg fuzzing -C codegen-units=1 -C passes=sancov-module -C llvm-args=-sanitizer-coverage-level=4 -C llvm-args=-sanitizer-coverage-inline-8bit-counters -C llvm-args=-sanitizer-coverage-pc-table -C llvm-args=-sanitizer-coverage-trace-compares
 # The memory and speed of the embedded cluster, as the rows of a table in docs/benchmarks.md.
-bench-cluster: ; cargo run --locked -q --release -p sts-plus-simulate --bin bench-cluster
+bench-cluster: testbed
+	cargo run --locked -q --release -p sts-plus-simulate --bin bench-cluster
+	cargo run --locked -q --release -p sts-plus-bench --bin server-speed
 # The chart's copy of the kinds, after a change of their types in crates/api.
 crds: ; cargo build --locked -p sts-plus-cli && $(CARGO_TARGET_DIR)/debug/sts-plus crds >charts/sts-plus/files/crds.yaml
 # The schemas of built-in kinds that the embedded cluster serves and what they do not say of Go, after a change of the test bed's Kubernetes.

@@ -13,6 +13,9 @@ use crate::machinery::write;
 
 const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
+/// The kind of definitions.
+#[cfg(feature = "persist")]
+pub(crate) const KIND: &str = "CustomResourceDefinition";
 
 pub(super) struct CustomDefinitions;
 struct Custom;
@@ -231,7 +234,7 @@ fn deprecation(spec: &Value, version: &Value) -> Option<String> {
 }
 
 /// Puts a definition to work and says so in its status.
-fn establish(state: &mut State, definition: &Value) {
+pub(crate) fn establish(state: &mut State, definition: &Value) {
     let (group, plural) = (text(definition, "/spec/group"), text(definition, "/spec/names/plural"));
     let known = state.table.get(group, plural).map(|row| row.id);
     let id = known.unwrap_or_else(|| state.table.new_id());

@@ -9,6 +9,7 @@ use crate::machinery::answer::{self, About, Refusal};
 use crate::machinery::apply::{self, Manager, Operation};
 use crate::machinery::delete::{self, DeleteOptions};
 use crate::machinery::object::{self, text};
+use crate::machinery::packed;
 use crate::machinery::request::Query;
 use crate::machinery::schema::Cause;
 use crate::machinery::selector::Selector;
@@ -189,7 +190,8 @@ fn spend(state: &mut State, budget: &Value, pod: &Value, dry_run: bool) -> Resul
     let (now, pod) = (state.now(), object::name(pod).to_owned());
     let stamp = state.clock.timestamp();
     let schema = row.version("v1").map(|version| version.schema.clone());
-    let before = budget.clone();
+    let mut before = budget.clone();
+    packed::unpack(&mut before);
     write::amend(state, &row, &key, |budget| {
         let status = object::child(budget, "status");
         status.insert("disruptionsAllowed".into(), (allowed - 1).into());

@@ -16,7 +16,7 @@ use crate::machinery::store::{Key, KindId};
 
 mod apps;
 mod claims;
-mod definitions;
+pub(crate) mod definitions;
 mod disruption;
 mod events;
 pub(crate) mod meta;

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use super::answer::Refusal;
 use super::apply;
 use super::object;
+use super::packed;
+use super::show::Fields;
 use super::state::State;
 use super::store::Key;
 use super::stored::Stored;
@@ -106,11 +108,13 @@ impl Draft {
 
     /// Stores the object. The draft must be current.
     pub(crate) fn commit(self, state: &mut State) -> Result<Written, Refusal> {
-        let Draft { kind, key, before, object, dry_run, .. } = self;
-        let object = match &before {
-            Some(before) => apply::without_needless_times(before, object),
-            None => object,
-        };
+        let Draft { kind, key, before, mut object, dry_run, .. } = self;
+        packed::pack(&mut object);
+        if let Some(before) = before.as_deref().filter(|before| is_same_but_for_managers(before, &object)) {
+            packed::unpack(&mut object);
+            object = apply::without_needless_times(&before.whole(), object);
+            packed::pack(&mut object);
+        }
         let created = before.is_none();
         if created && state.store.get(&key).is_some() {
             return Err(Refusal::already_exists(kind.resource(), &key.name));
@@ -118,7 +122,6 @@ impl Draft {
         if dry_run {
             return Ok(Written { object: Stored::new(object), created });
         }
-        let mut object = object;
         if let Some(version) = kind.version(&kind.stored) {
             version.schema.empty_to_null(&mut object);
         }
@@ -142,6 +145,18 @@ impl Draft {
     }
 }
 
+/// Whether nothing changes but who owns what since when: only then do times have to be compared.
+fn is_same_but_for_managers(before: &Value, after: &Value) -> bool {
+    rest(Some(before), "metadata").eq(rest(Some(after), "metadata"))
+        && rest(before.get("metadata"), "managedFields").eq(rest(after.get("metadata"), "managedFields"))
+}
+
+/// The fields of an object but one.
+fn rest<'a>(object: Option<&'a Value>, but: &'a str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let fields = object.and_then(Value::as_object).into_iter().flatten();
+    fields.filter(move |(name, _)| *name != but)
+}
+
 /// How long the text of an object is.
 fn bytes(object: &Value) -> usize {
     struct Count(usize);
@@ -155,7 +170,7 @@ fn bytes(object: &Value) -> usize {
         }
     }
     let mut count = Count(0);
-    serde_json::to_writer(&mut count, object).map_or(usize::MAX, |()| count.0)
+    serde_json::to_writer(&mut count, &Fields(object)).map_or(usize::MAX, |()| count.0)
 }
 
 /// Whether nothing keeps a deleted object there any longer.
@@ -173,8 +188,9 @@ pub(crate) fn amend(
     change: impl FnOnce(&mut Value),
 ) -> Option<Arc<Stored>> {
     let before = Arc::clone(state.store.get(key)?);
-    let mut object = (*before).clone();
+    let mut object = before.whole();
     change(&mut object);
+    packed::pack(&mut object);
     if *before == object {
         return None;
     }

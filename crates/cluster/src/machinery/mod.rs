@@ -23,10 +23,14 @@ pub(crate) mod discovery;
 pub(crate) mod draft;
 pub mod field_selector;
 mod go;
+pub mod journal;
 pub(crate) mod json;
 pub(crate) mod label_rules;
 pub(crate) mod object;
+pub(crate) mod packed;
 pub mod patch;
+#[cfg(feature = "persist")]
+pub mod persist;
 pub(crate) mod read;
 pub(crate) mod request;
 pub(crate) mod scale;

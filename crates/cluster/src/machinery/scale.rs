@@ -104,7 +104,7 @@ impl Wish<'_> {
         }
         let replicas = said.and_then(Value::as_i64).unwrap_or_default();
         self.check_replicas(scale, name, replicas)?;
-        let mut object = (*live).clone();
+        let mut object = live.whole();
         put(&mut object, &scale.spec_replicas, replicas.into());
         let manager = self.manager(Operation::Update);
         self.revise(state, &key, Arc::clone(&live), object, dry_run, warnings, |object, before, state| {
@@ -152,7 +152,7 @@ impl Wish<'_> {
         put(&mut applied, &scale.spec_replicas, replicas.into());
         let (manager, force) = (self.manager(Operation::Apply), self.request.query.flag("force"));
         let now = state.clock.timestamp();
-        let merged = apply::apply(Some(&**live), &applied, &manager, force, &self.version.schema, now);
+        let merged = apply::apply(Some(&live.whole()), &applied, &manager, force, &self.version.schema, now);
         let merged = merged.map_err(|error| match error {
             ApplyError::Conflicts(conflicts) => ApplyError::Conflicts(conflicts.through(API_VERSION)),
             other => other,

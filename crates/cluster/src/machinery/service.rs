@@ -21,18 +21,19 @@ use super::decode::Wanted;
 use super::delete::{self, DeleteOptions, Deleted};
 use super::discovery;
 use super::draft::{Draft, Written};
+use super::journal::Journal;
 use super::object;
 use super::read;
 use super::request::{Place, Request, Shape};
 use super::scale;
-use super::schema::{Definitions, DefinitionsError};
+use super::schema::DefinitionsError;
 use super::show::{self, View};
 use super::state::State;
 use super::store::{HISTORY_CHANGES, Key};
 use super::watch;
 use super::write::Wish;
 use crate::clock::Clock;
-use crate::kinds::{Action, Kind, Table, Version};
+use crate::kinds::{Action, Kind, Version};
 
 /// Largest body that is read, in bytes: Kubernetes' own limit.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
@@ -80,6 +81,7 @@ impl Settings {
 pub struct Server {
     state: Arc<Mutex<State>>,
     admission: Admission,
+    journal: Option<Arc<dyn Journal>>,
 }
 
 /// The body of an answer: at once, or line by line.
@@ -110,11 +112,13 @@ enum Outcome {
 impl Server {
     /// A server with its built-in kinds and the namespaces that every cluster has.
     pub fn new(settings: Settings) -> Result<Self, DefinitionsError> {
-        let Settings { clock, seed, history, gates } = settings;
-        let table = Table::new(Definitions::built_in()?, gates);
-        let mut state = State::new(table, clock, seed, history, gates);
+        let mut state = State::of(settings)?;
         crate::kinds::found(&mut state);
-        Ok(Server { state: Arc::new(Mutex::new(state)), admission: Admission::default() })
+        Ok(Server::with(state, None))
+    }
+
+    pub(crate) fn with(state: State, journal: Option<Arc<dyn Journal>>) -> Self {
+        Server { state: Arc::new(Mutex::new(state)), admission: Admission::default(), journal }
     }
 
     /// Asks webhooks through this from now on; without it those in configurations cannot be reached.
@@ -152,7 +156,7 @@ impl Server {
     }
 
     async fn respond(self, request: http::Request<AskedBody>) -> Response<AnswerBody> {
-        match self.handle(request).await {
+        match self.keep(request).await {
             Ok(Outcome::Reply(reply)) => respond(reply.code, reply.body, &reply.warnings, None),
             Ok(Outcome::Watch(watch)) => {
                 let lines = watch.lines().map(|line| Ok(Frame::data(line)));
@@ -173,6 +177,19 @@ impl Server {
                 respond(refusal.code(), status, refusal.warnings(), refusal.retry_after())
             }
         }
+    }
+
+    /// Handles a request, and answers a write once it is written down.
+    async fn keep(&self, request: http::Request<AskedBody>) -> Result<Outcome, Refusal> {
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        let Some(journal) = self.journal.as_ref().filter(|_| !reads) else {
+            return self.handle(request).await;
+        };
+        journal.trouble().map_or(Ok(()), Err).map_err(Refusal::internal)?;
+        let outcome = self.handle(request).await?;
+        let version = self.lock().store.version();
+        journal.written(version).await.map_err(Refusal::internal)?;
+        Ok(outcome)
     }
 
     async fn handle(&self, request: http::Request<AskedBody>) -> Result<Outcome, Refusal> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
+use super::packed::Metadata;
 use super::request::Shape;
 use super::stored::Stored;
 use crate::kinds::{Kind, Version};
@@ -38,7 +39,10 @@ impl View {
             (Shape::Whole, Some(convert)) => Cow::Owned(bytes(&Fields(&(convert.from_stored)(stored)))),
             (Shape::MetadataOnly, _) => {
                 let metadata = stored.get("metadata").unwrap_or(&Value::Null);
-                Cow::Owned(bytes(&json!({ "metadata": metadata })))
+                let mut text = br#"{"metadata":"#.to_vec();
+                text.extend(bytes(&Metadata(metadata)));
+                text.push(b'}');
+                Cow::Owned(text)
             }
         }
     }
@@ -107,20 +111,15 @@ impl View {
     }
 }
 
-/// A stored object in another version of its kind.
-pub(crate) fn convert<'a>(kind: &Kind, version: Option<&Version>, stored: &'a Value) -> Cow<'a, Value> {
-    let Some(version) = version else {
-        return Cow::Borrowed(stored);
-    };
+/// A stored object as a writer in this version of its kind sees it.
+pub(crate) fn convert(kind: &Kind, version: &Version, stored: &Stored) -> Value {
+    let whole = stored.whole();
     let mut shown = match version.convert {
-        Some(convert) => Cow::Owned((convert.from_stored)(stored)),
-        None => Cow::Borrowed(stored),
+        Some(convert) => (convert.from_stored)(&whole),
+        None => whole,
     };
-    let api_version = kind.api_version(&version.name);
-    if shown.get("apiVersion").and_then(Value::as_str) != Some(&api_version)
-        && let Some(fields) = shown.to_mut().as_object_mut()
-    {
-        fields.insert("apiVersion".into(), api_version.into());
+    if let Some(fields) = shown.as_object_mut() {
+        fields.insert("apiVersion".into(), kind.api_version(&version.name).into());
     }
     shown
 }
@@ -169,7 +168,10 @@ impl Serialize for Fields<'_> {
         let mut map = serializer.serialize_map(None)?;
         let fields = self.0.as_object().into_iter().flatten();
         for (name, value) in fields.filter(|(name, _)| *name != "kind" && *name != "apiVersion") {
-            map.serialize_entry(name, value)?;
+            match name.as_str() {
+                "metadata" => map.serialize_entry(name, &Metadata(value))?,
+                _ => map.serialize_entry(name, value)?,
+            }
         }
         map.end()
     }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::service::Gates;
+use super::schema::{Definitions, DefinitionsError};
+use super::service::{Gates, Settings};
 use super::store::Store;
 use super::stored::Stored;
 use crate::chance;
@@ -14,6 +15,10 @@ const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Characters that a generated name ends in.
 const SUFFIX_LENGTH: usize = 5;
 
+/// Room for draws between two versions, in bits: a creation draws four times, a trial run without a version as often.
+#[cfg(feature = "persist")]
+const DRAWS_BITS: u32 = 20;
+
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) table: Table,
@@ -24,8 +29,18 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(table: Table, clock: Clock, seed: u64, history: usize, gates: Gates) -> Self {
-        State { store: Store::new(history), table, clock, gates, seed, drawn: 0 }
+    /// That of a cluster in which nothing is yet.
+    pub(crate) fn of(settings: Settings) -> Result<Self, DefinitionsError> {
+        let Settings { clock, seed, history, gates } = settings;
+        let table = Table::new(Definitions::built_in()?, gates);
+        Ok(State { store: Store::new(history), table, clock, gates, seed, drawn: 0 })
+    }
+
+    /// Goes on from a version: nothing is drawn that was drawn before it.
+    #[cfg(feature = "persist")]
+    pub(crate) fn resume(&mut self, version: u64, journal: Arc<dyn super::journal::Journal>) {
+        self.drawn = version << DRAWS_BITS;
+        self.store.resume(version, journal);
     }
 
     /// The time of day as objects show it.

@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::bell::{Bell, Ear};
+use super::journal::Journal;
 use super::object;
 use super::stored::Stored;
 use serde_json::Value;
 
-/// Changes of one kind that are kept. Far more than a watcher falls behind by; a pod's change is some 10 kB.
-pub const HISTORY_CHANGES: usize = 4096;
+/// Changes of one kind that are kept. Far more than a watcher falls behind by; a pod's change is some 25 kB.
+pub const HISTORY_CHANGES: usize = 2048;
 
 /// Identifies a kind in the store, whatever version of it is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,12 +96,20 @@ pub struct Store {
     history: usize,
     /// Rings with each change of any kind.
     bell: Bell,
+    journal: Option<Arc<dyn Journal>>,
 }
 
 impl Store {
     /// An empty store that keeps this many changes of each kind.
     pub fn new(history: usize) -> Self {
-        Store { version: 1, compacted: 0, kinds: BTreeMap::new(), history, bell: Bell::default() }
+        Store {
+            version: 1,
+            compacted: 0,
+            kinds: BTreeMap::new(),
+            history,
+            bell: Bell::default(),
+            journal: None,
+        }
     }
 
     /// The version of the latest change.
@@ -241,7 +250,21 @@ impl Store {
         self.kinds.remove(&kind);
     }
 
+    /// Puts an object in its place as it was before this store was.
+    pub fn restore(&mut self, key: Key, object: Value) {
+        self.kinds.entry(key.kind).or_default().objects.insert(key, Stored::new(object));
+    }
+
+    /// Goes on from a version, of whose past nothing is known, and writes down what changes from now on.
+    pub fn resume(&mut self, version: u64, journal: Arc<dyn Journal>) {
+        (self.version, self.compacted) = (version, version);
+        self.journal = Some(journal);
+    }
+
     fn record(&mut self, change: Change) {
+        if let Some(journal) = &self.journal {
+            journal.note(&change);
+        }
         let records = self.kinds.entry(change.key.kind).or_default();
         records.past.push_back(change);
         while records.past.len() > self.history {

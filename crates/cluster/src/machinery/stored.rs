@@ -1,10 +1,12 @@
 //! An object as the store keeps it: it never changes, so its text is written once, however many lists and watches send it.
+//! Its managed fields are one text.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use super::packed;
 use super::show::{self, Fields};
 
 /// An object that is kept.
@@ -16,13 +18,21 @@ pub struct Stored {
 
 impl Stored {
     /// An object to keep.
-    pub fn new(value: Value) -> Arc<Self> {
+    pub fn new(mut value: Value) -> Arc<Self> {
+        packed::pack(&mut value);
         Arc::new(Stored { value, fields: OnceLock::new() })
     }
 
-    /// What it says.
+    /// What it says, its managed fields packed.
     pub fn value(&self) -> &Value {
         &self.value
+    }
+
+    /// What it says, to be changed by a writer.
+    pub(crate) fn whole(&self) -> Value {
+        let mut whole = self.value.clone();
+        packed::unpack(&mut whole);
+        whole
     }
 
     /// Its fields as text, without `apiVersion` and `kind`: those depend on who asks, and lists of built-in kinds leave

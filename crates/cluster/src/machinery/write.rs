@@ -304,7 +304,7 @@ impl Wish<'_> {
             return Err(Refusal::not_found(self.kind.resource(), name));
         };
         let Document { value: patch, complaints } = decode::patch(kind_of_patch, self.body)?;
-        let shown = show::convert(self.kind, Some(self.version), &live);
+        let shown = show::convert(self.kind, self.version, &live);
         let patched = match kind_of_patch {
             PatchKind::Json => patch::json(&shown, &patch),
             PatchKind::Strategic => patch::strategic(&shown, &patch, &self.version.schema),
@@ -394,7 +394,7 @@ impl Wish<'_> {
         if !said_version.is_empty() {
             self.check_version(&said_version, &live, name)?;
         }
-        let shown = show::convert(self.kind, Some(self.version), &live).into_owned();
+        let shown = show::convert(self.kind, self.version, &live);
         let merged = own(Some(&shown), &applied, state)?;
         self.revise(state, &key, live, merged, dry_run, warnings, |object, _, _| Ok(object))
     }
@@ -428,7 +428,7 @@ impl Wish<'_> {
         warnings: Vec<String>,
         own: impl FnOnce(Value, &Value, &State) -> Result<Value, Refusal>,
     ) -> Result<Draft, Refusal> {
-        let shown = show::convert(self.kind, Some(self.version), &live);
+        let shown = show::convert(self.kind, self.version, &live);
         let deleted = object.pointer("/metadata/deletionTimestamp").filter(|stamp| !stamp.is_null());
         if let Some(stamp) = deleted.filter(|_| !object::is_deleting(&live)) {
             let cause = Cause::invalid("metadata.deletionTimestamp", stamp, "field is immutable");

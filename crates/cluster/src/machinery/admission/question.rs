@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::draft::Draft;
 use super::super::object::{self, text};
+use super::super::packed;
 use super::super::selector::Selector;
 use super::super::state::State;
 use super::super::store::Key;
@@ -198,6 +199,7 @@ impl<'a> Question<'a> {
         };
         let shown = |object: Option<&Value>| {
             let mut object = object.cloned().unwrap_or_default();
+            packed::unpack(&mut object);
             if let (None, Some(fields)) = (self.body, object.as_object_mut()) {
                 fields.insert("apiVersion".into(), self.kind.api_version(version).into());
             }
