@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sts_plus_cluster::controllers;
 use sts_plus_cluster::machinery::service::Server;
-use sts_plus_cluster::nodes::network::Network;
+use sts_plus_cluster::nodes::network::{Loopback, Network};
 use sts_plus_cluster::nodes::{Config, Delay, HollowNodes, Node, Placement, Running};
 use sts_plus_operator::operator::{self, Controllers, Settings};
 use sts_plus_operator::outbound::{Dial, Dialled, Reach, Stream, Tcp};
@@ -73,6 +73,7 @@ impl Cluster {
             ready_delay,
             stop_delay,
             placement: Placement::Clusters,
+            loopback: Some(Loopback::here()),
             ..Config::default()
         };
         let nodes = HollowNodes::new(client.clone(), config).start();

@@ -1,6 +1,7 @@
 //! What a newcomer finds: the workloads of `examples/playground/`, and a first rollout of them.
 
 use anyhow::{Context, Result};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::Value;
 
 use super::cluster::apply;
@@ -13,12 +14,23 @@ const MANIFESTS: [(&str, &str); 2] = [
     ("store.yaml", include_str!("../../../../examples/playground/store.yaml")),
 ];
 
-/// Applies the workloads, unless they were applied before.
-pub(super) async fn begin(client: &kube::Client) -> Result<()> {
+/// Says that the workloads were applied, whatever has become of them since.
+const DONE: (&str, &str) = ("kube-system", "playground-demo");
+
+/// Applies the workloads, unless that was done before. Says whether it was done now.
+pub(super) async fn begin(client: &kube::Client) -> Result<bool> {
+    let (namespace, name) = DONE;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
+    let done = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
+    if done.get_opt(name).await.context("cannot look whether the workloads are there")?.is_some() {
+        return Ok(false);
+    }
     for object in objects()? {
         apply(client, &object).await?;
     }
-    Ok(())
+    let created = done.create(&PostParams::default(), &DynamicObject::new(name, &resource)).await;
+    created.context("cannot note that the workloads are there")?;
+    Ok(true)
 }
 
 fn objects() -> Result<Vec<Value>> {

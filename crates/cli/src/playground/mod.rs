@@ -92,16 +92,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let folder = Folder::open(arguments.data_dir.as_deref())?;
     folder.log()?;
     let door = Door::open(arguments.address, arguments.port, &folder).await?;
-    let server = Server::new(Settings::new(Clock::start())).context("cannot start the API server")?;
+    let server = serve_from(&folder)?;
     let (stop, stopped) = watch::channel(false);
     stop_on_signals(&stop)?;
     let has_panicked = stop_on_panic(stop);
     let cluster = Cluster::start(&server, arguments.fast).await?;
-    if !arguments.no_demo {
-        demo::begin(&cluster.client).await?;
-    }
+    let begins = !arguments.no_demo && demo::begin(&cluster.client).await?;
     let guide = Guide::new(&door.kubeconfig(&folder)?, !arguments.no_demo);
-    let scene = Scene { address: door.url.clone(), guide, starts_rollout: !arguments.no_demo };
+    let scene = Scene { address: door.url.clone(), guide, starts_rollout: begins };
     let (shut, is_shut) = watch::channel(false);
     let mut listening = JoinSet::new();
     door.serve(server, is_shut, &mut listening);
@@ -113,6 +111,18 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         bail!("the playground has stopped, since a part of it has panicked");
     }
     played
+}
+
+/// The API server: as it was left in a folder of the user's, else a new one.
+fn serve_from(folder: &Folder) -> Result<Server> {
+    let now = Timestamp::now();
+    // What is made after a restart must not be called as what was made before.
+    let seed = now.as_microsecond().unsigned_abs();
+    let settings = Settings { seed, ..Settings::new(Clock::at(now)) };
+    match folder {
+        Folder::Temporary(_) => Server::new(settings).context("cannot start the API server"),
+        Folder::Kept(_) => Ok(Server::open(settings, &folder.file("cluster.redb"))?),
+    }
 }
 
 /// What does not change while the playground runs.

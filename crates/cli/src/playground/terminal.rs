@@ -121,7 +121,7 @@ fn read(inputs: &mpsc::Sender<Input>) {
     while !inputs.is_closed() {
         let input = match event::poll(POLL) {
             Ok(false) => continue,
-            Ok(true) => event::read().map(understand),
+            Ok(true) => event::read().map(|event| understand(&event)),
             Err(error) => Err(error),
         };
         match input {
@@ -137,7 +137,7 @@ fn read(inputs: &mpsc::Sender<Input>) {
     }
 }
 
-fn understand(event: Event) -> Option<Input> {
+fn understand(event: &Event) -> Option<Input> {
     match event {
         Event::Key(key) if key.kind == KeyEventKind::Press => match key.code {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Input::Quit),
