@@ -82,8 +82,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, picture: &Picture, look: Look) {
 }
 
 fn header(picture: &Picture, width: usize, look: Look) -> Line<'static> {
-    let metrics: String = picture.metrics.iter().map(|metric| format!("  {metric}")).collect();
-    let text = format!("sts-plus playground  {}{metrics}", picture.address);
+    let words = ["sts-plus playground", &picture.address]
+        .into_iter()
+        .chain(picture.metrics.iter().map(String::as_str));
+    let text = words.collect::<Vec<_>>().join("  ");
     Line::styled(fit(&text, width), look.style(Color::Cyan, Modifier::BOLD))
 }
 

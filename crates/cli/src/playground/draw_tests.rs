@@ -20,7 +20,7 @@ fn text(buffer: &Buffer) -> String {
         .content
         .chunks(width)
         .map(|row| row.iter().map(ratatui::buffer::Cell::symbol).collect::<String>());
-    rows.map(|row| format!("{}\n", row.trim_end())).collect()
+    rows.map(|row| row.trim_end().to_owned()).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 #[track_caller]

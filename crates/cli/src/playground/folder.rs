@@ -23,18 +23,13 @@ pub(super) enum Folder {
 impl Folder {
     /// The user's folder, made where it is not there yet; without one a new one of our own.
     pub(super) fn open(kept: Option<&Path>) -> Result<Self> {
-        let folder = match kept {
-            Some(path) => {
-                fs::create_dir_all(path)
-                    .with_context(|| format!("cannot make the data folder {}", path.display()))?;
-                Self::Kept(path.to_owned())
-            }
-            None => {
-                let made = tempfile::Builder::new().prefix("sts-plus-").tempdir();
-                Self::Temporary(made.context("cannot make a temporary folder")?)
-            }
+        let Some(path) = kept else {
+            let made = tempfile::Builder::new().prefix("sts-plus-").tempdir();
+            return made.map(Self::Temporary).context("cannot make a temporary folder");
         };
-        Ok(folder)
+        fs::create_dir_all(path)
+            .with_context(|| format!("cannot make the data folder {}", path.display()))?;
+        Ok(Self::Kept(path.to_owned()))
     }
 
     pub(super) fn path(&self) -> &Path {

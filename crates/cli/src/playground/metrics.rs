@@ -105,7 +105,7 @@ fn judge(query: &str, numbers: &BTreeMap<String, String>) -> (StatusCode, Value)
     }
 }
 
-fn holds<'a>(value: f64, operator: &'a str, threshold: f64) -> Result<bool, &'a str> {
+fn holds(value: f64, operator: &str, threshold: f64) -> Result<bool, &str> {
     match operator {
         ">" => Ok(value > threshold),
         ">=" => Ok(value >= threshold),

@@ -76,13 +76,13 @@ impl Sample {
         let status =
             json!({ "group": "store", "state": state, "message": message, "since": "2026-11-16T12:00:00Z" });
         let annotations = json!({ "sts.plus/rollout-status": status.to_string() });
-        let mut object = self.bare_set(name, json!({ "topology.kubernetes.io/zone": zone }));
+        let mut object = Self::bare_set(name, &json!({ "topology.kubernetes.io/zone": zone }));
         object["metadata"]["labels"] = json!({ "rollout-group": "store" });
         object["metadata"]["annotations"] = annotations;
         self.take(Change::Sets(row(object)));
     }
 
-    pub(super) fn bare_set(&self, name: &str, selector: Value) -> Value {
+    fn bare_set(name: &str, selector: &Value) -> Value {
         let container = json!({ "name": "main", "env": [{ "name": VERSION, "value": "1" }] });
         json!({
             "metadata": { "name": name, "namespace": "default" },
@@ -93,7 +93,7 @@ impl Sample {
 
     /// Puts an object in the place of a set.
     pub(super) fn change_set(&mut self, name: &str, change: impl FnOnce(&mut Value)) {
-        let mut object = self.bare_set(name, json!({}));
+        let mut object = Self::bare_set(name, &json!({}));
         object["metadata"]["labels"] = json!({ "rollout-group": "store" });
         change(&mut object);
         self.take(Change::Sets(row(object)));
@@ -106,7 +106,7 @@ impl Sample {
     }
 
     fn gated(&mut self) {
-        self.take(Change::Sets(row(self.bare_set("gated", json!({})))));
+        self.take(Change::Sets(row(Self::bare_set("gated", &json!({})))));
         self.take(Change::Rollouts(row(json!({
             "metadata": { "name": "gated", "namespace": "default" },
             "spec": { "targetRef": "gated" },

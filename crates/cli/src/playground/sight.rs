@@ -125,7 +125,7 @@ fn take<R: Row>(rows: &mut BTreeMap<Name, R>, shown: Shown<R>) {
 
 /// Follows everything that is looked at; the tasks end when `tasks` is dropped.
 pub(super) fn follow(client: &kube::Client, tasks: &mut JoinSet<()>) -> mpsc::Receiver<Change> {
-    let (changes, changed) = mpsc::channel(MAX_WAITING_CHANGES);
+    let (changes, received) = mpsc::channel(MAX_WAITING_CHANGES);
     let mut follow = |group: &str, version: &str, kind: &str, send: Send| {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
@@ -148,7 +148,7 @@ pub(super) fn follow(client: &kube::Client, tasks: &mut JoinSet<()>) -> mpsc::Re
     follow("sts.plus", "v1alpha1", "PhasedRollout", |shown| decoded(shown).map(Change::Rollouts));
     follow("", "v1", "ConfigMap", |shown| decoded(shown).map(Change::Settings));
     follow("", "v1", "Event", |shown| decoded(shown).map(Change::Events));
-    changed
+    received
 }
 
 type Send = fn(Shown<DynamicObject>) -> Option<Change>;

@@ -12,7 +12,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
 /// Bounds a hang; what is waited for takes a few seconds.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(2);
 
 /// A program and the terminal that it runs in.
 pub(crate) struct Terminal {
@@ -128,7 +128,7 @@ fn resize(terminal: &File, columns: u16, rows: u16) {
 }
 
 fn read(mut source: File, (seen, changed): &(Mutex<Seen>, Condvar)) {
-    let mut bytes = [0; 1 << 16];
+    let mut bytes = vec![0; 1 << 16];
     while let Ok(read @ 1..) = source.read(&mut bytes) {
         let mut seen = seen.lock().expect("nobody panicked");
         seen.parser.process(&bytes[..read]);
