@@ -29,7 +29,8 @@ crds: ; cargo build --locked -p sts-plus-cli && $(CARGO_TARGET_DIR)/debug/sts-pl
 schemas: testbed
 	cargo run --locked -q -p sts-plus-harness --bin schemas >$(CARGO_TARGET_DIR)/schemas.json
 	cd tests/testbed/kubernetes && GOWORK=off CGO_ENABLED=0 go run . <$(CARGO_TARGET_DIR)/schemas.json >$(CARGO_TARGET_DIR)/go_fields.json
-	mv $(CARGO_TARGET_DIR)/schemas.json $(CARGO_TARGET_DIR)/go_fields.json crates/cluster/src/kinds
+	cd tests/testbed/kubernetes && GOWORK=off CGO_ENABLED=0 go run . protobuf <$(CARGO_TARGET_DIR)/schemas.json >$(CARGO_TARGET_DIR)/protobuf.json
+	mv $(CARGO_TARGET_DIR)/schemas.json $(CARGO_TARGET_DIR)/go_fields.json $(CARGO_TARGET_DIR)/protobuf.json crates/cluster/src/kinds
 # The same requests to the embedded API server and to the real one; rewrites docs/fidelity.md.
 fidelity: testbed ; FIDELITY_REWRITE=1 cargo test --locked -p sts-plus-fidelity
 # The binary of the image: static, so that an image needs nothing else. See Containerfile.

@@ -44,7 +44,7 @@ impl Clock {
         whole_seconds(self.wall_at(moment))
     }
 
-    fn wall_at(&self, moment: Moment) -> Timestamp {
+    pub(crate) fn wall_at(&self, moment: Moment) -> Timestamp {
         let since = SignedDuration::try_from(moment).unwrap_or(SignedDuration::MAX);
         self.wall.checked_add(since).unwrap_or(Timestamp::MAX)
     }

@@ -27,7 +27,7 @@ use kube::client::Body;
 use kube::{Api, Client};
 use sts_plus_cluster::machinery::service::{Gates, Server, Settings};
 use sts_plus_cluster::nodes::network::Network as PodNetwork;
-use sts_plus_cluster::nodes::{Config, Delay, HollowNodes, Node, Placement, Running};
+use sts_plus_cluster::nodes::{Config, Delay, Diary, HollowNodes, Node, Placement, Running};
 use sts_plus_cluster::{Clock, controllers};
 use sts_plus_harness::Network;
 use sts_plus_harness::network::Memory;
@@ -96,7 +96,8 @@ impl EmbeddedCluster {
             },
             ..Settings::new(clock)
         };
-        let server = Server::new(settings).unwrap();
+        let diary = Diary::default();
+        let server = Server::new(settings).unwrap().with_logs(Arc::new(diary.clone()));
         let mut work = JoinSet::new();
         work.spawn(controllers::run(server.clone()));
         let door =
@@ -110,6 +111,7 @@ impl EmbeddedCluster {
             stop_delay: Delay::fixed(STEP),
             placement: Placement::Clusters,
             clock: Some(clock),
+            diary,
             ..Config::default()
         };
         let nodes = HollowNodes::new(door.client(NODES), config).start();
@@ -128,6 +130,11 @@ impl EmbeddedCluster {
             cluster.control_sets(Features { max_unavailable: shape.keeps_max_unavailable });
         }
         cluster
+    }
+
+    /// The API server, for whoever puts a listener before it.
+    pub fn server(&self) -> Server {
+        self.door.server.clone()
     }
 
     fn control_sets(&self, features: Features) {

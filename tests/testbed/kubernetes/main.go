@@ -1,6 +1,8 @@
 // Prints what OpenAPI does not say of the Go types behind the definitions on standard input: which scalars are
 // pointers, what is written as null when it is not set, and the names of scalar types. The Kubernetes of the test bed
 // is the one that is asked, since this is a program of its module.
+//
+// With the argument "protobuf" it prints the numbers and types of their fields on the wire instead.
 package main
 
 import (
@@ -41,6 +43,9 @@ func run() error {
 	}
 	if err := apiextensions.AddToScheme(scheme.Scheme); err != nil {
 		return err
+	}
+	if len(os.Args) == 2 && os.Args[1] == "protobuf" {
+		return wire(definitions)
 	}
 	types := map[string]reflect.Type{}
 	for name, definition := range definitions {
@@ -85,8 +90,7 @@ func collect(t reflect.Type, found map[string]reflect.Type) {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
 		collect(t.Elem(), found)
 	case reflect.Struct:
-		// As in k8s.io/api/core/v1, where Pod is io.k8s.api.core.v1.Pod.
-		name := "io.k8s." + strings.ReplaceAll(strings.TrimPrefix(t.PkgPath(), "k8s.io/"), "/", ".") + "." + t.Name()
+		name := named(t)
 		if _, ok := found[name]; ok {
 			return
 		}
@@ -95,6 +99,11 @@ func collect(t reflect.Type, found map[string]reflect.Type) {
 			collect(field.Type, found)
 		}
 	}
+}
+
+// named is the name of a type's definition, as in k8s.io/api/core/v1, where Pod is io.k8s.api.core.v1.Pod.
+func named(t reflect.Type) string {
+	return "io.k8s." + strings.ReplaceAll(strings.TrimPrefix(t.PkgPath(), "k8s.io/"), "/", ".") + "." + t.Name()
 }
 
 func of(t reflect.Type) (facts, error) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Habits, Kind, Scale, Strategy, Version, meta, structure};
+use super::{Columns, Habits, Kind, Scale, Strategy, Version, meta, structure};
 use crate::machinery::object::{self, fill, text};
 use crate::machinery::schema::{Cause, cel};
 use crate::machinery::state::State;
@@ -314,6 +314,7 @@ pub(crate) fn custom(definition: &Value, id: KindId, state: &State) -> Option<Ki
                     selector: path("labelSelectorPath"),
                 }),
                 deprecation: deprecation(spec, version),
+                columns: Columns::custom(version),
             }
         })
         .collect();

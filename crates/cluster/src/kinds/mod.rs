@@ -15,13 +15,17 @@ use crate::machinery::state::State;
 use crate::machinery::store::{Key, KindId};
 
 mod apps;
+mod built_in_columns;
 mod claims;
+pub(crate) mod columns;
 pub(crate) mod definitions;
 mod disruption;
 mod events;
 pub(crate) mod meta;
 mod names;
 mod namespaces;
+mod paths;
+mod pod_columns;
 mod pod_rules;
 mod pod_spec;
 mod pods;
@@ -34,7 +38,9 @@ mod small;
 mod structure;
 
 pub(crate) use claims::{CLAIM_PROTECTION, VOLUME_PROTECTION};
+pub(crate) use columns::Columns;
 pub(crate) use namespaces::found;
+pub(crate) use pod_columns::row_conditions;
 pub(crate) use pods::{assign, set_condition};
 
 /// How objects of a kind are prepared and judged beyond their schema. The order is Kubernetes' own: prepare, default,
@@ -169,6 +175,8 @@ pub(crate) struct Version {
     pub(crate) scale: Option<Scale>,
     /// What whoever uses it is told.
     pub(crate) deprecation: Option<String>,
+    /// What tables show of its objects.
+    pub(crate) columns: Columns,
 }
 
 /// A version that looks different from what is stored.
@@ -235,13 +243,14 @@ impl Kind {
 pub(crate) struct Table {
     rows: BTreeMap<(String, String), Arc<Kind>>,
     next: u32,
+    edition: u64,
     pub(crate) definitions: Definitions,
 }
 
 impl Table {
     /// The built-in kinds, as gates have them.
     pub(crate) fn new(definitions: Definitions, gates: Gates) -> Self {
-        let mut table = Table { rows: BTreeMap::new(), next: 0, definitions };
+        let mut table = Table { rows: BTreeMap::new(), next: 0, edition: 0, definitions };
         for row in rows::BUILT_IN {
             let id = table.new_id();
             let shared = row.stored_with.and_then(|(group, plural)| Some(table.get(group, plural)?.id));
@@ -259,11 +268,18 @@ impl Table {
         KindId(self.next)
     }
 
+    /// Grows whenever a kind comes, goes or changes.
+    pub(crate) fn edition(&self) -> u64 {
+        self.edition
+    }
+
     pub(crate) fn insert(&mut self, kind: Kind) {
+        self.edition += 1;
         self.rows.insert((kind.group.clone(), kind.plural.clone()), Arc::new(kind));
     }
 
     pub(crate) fn remove(&mut self, group: &str, plural: &str) -> Option<Arc<Kind>> {
+        self.edition += 1;
         self.rows.remove(&(group.to_owned(), plural.to_owned()))
     }
 

@@ -1,7 +1,10 @@
 //! The built-in rows.
 
+use super::built_in_columns as columns;
+use super::columns::Column;
 use super::{
-    Action, Convert, Habits, Kind, Plain, Scale, Strategy, Version, apps, claims, definitions, disruption,
+    Action, Columns, Convert, Habits, Kind, Plain, Scale, Strategy, Version, apps, claims, definitions,
+    disruption,
 };
 use super::{events, namespaces, pods, quotas, services, sets, small};
 use crate::machinery::schema::Definitions;
@@ -26,6 +29,8 @@ pub(super) struct Row {
     /// Group and plural of the kind that it shares its objects with, and how it shows them.
     pub(super) stored_with: Option<(&'static str, &'static str)>,
     convert: Option<Convert>,
+    /// What tables show of its objects.
+    columns: &'static [Column],
 }
 
 const ALL: &[&str] = &["all"];
@@ -58,6 +63,7 @@ const PLAIN: Row = Row {
     strategy: &Plain,
     stored_with: None,
     convert: None,
+    columns: columns::SIMPLE,
 };
 const APPS: Row = Row { group: "apps", ..PLAIN };
 const CLUSTER: Row = Row { namespaced: false, ..PLAIN };
@@ -78,6 +84,7 @@ pub(super) const BUILT_IN: &[Row] = &[
     Row {
         kind: "Namespace",
         plural: "namespaces",
+        columns: columns::NAMESPACES,
         short_names: &["ns"],
         status: true,
         actions: &[],
@@ -89,24 +96,41 @@ pub(super) const BUILT_IN: &[Row] = &[
     Row {
         kind: "ConfigMap",
         plural: "configmaps",
+        columns: columns::CONFIG_MAPS,
         short_names: &["cm"],
         strategy: &small::ConfigMaps,
         ..PLAIN
     },
-    Row { kind: "Secret", plural: "secrets", fields: &["type"], strategy: &small::Secrets, ..PLAIN },
+    Row {
+        kind: "Secret",
+        plural: "secrets",
+        columns: columns::SECRETS,
+        fields: &["type"],
+        strategy: &small::Secrets,
+        ..PLAIN
+    },
     Row {
         kind: "ResourceQuota",
         plural: "resourcequotas",
+        columns: columns::QUOTAS,
         short_names: &["quota"],
         status: true,
         habits: SHOWN,
         strategy: &quotas::Quotas,
         ..PLAIN
     },
-    Row { kind: "ServiceAccount", plural: "serviceaccounts", short_names: &["sa"], habits: SHOWN, ..PLAIN },
+    Row {
+        kind: "ServiceAccount",
+        plural: "serviceaccounts",
+        columns: columns::ACCOUNTS,
+        short_names: &["sa"],
+        habits: SHOWN,
+        ..PLAIN
+    },
     Row {
         kind: "Service",
         plural: "services",
+        columns: columns::SERVICES,
         short_names: &["svc"],
         categories: ALL,
         status: true,
@@ -118,6 +142,7 @@ pub(super) const BUILT_IN: &[Row] = &[
     Row {
         kind: "Pod",
         plural: "pods",
+        columns: columns::PODS,
         short_names: &["po"],
         categories: ALL,
         status: true,
@@ -142,6 +167,7 @@ pub(super) const BUILT_IN: &[Row] = &[
     Row {
         kind: "Node",
         plural: "nodes",
+        columns: columns::NODES,
         short_names: &["no"],
         status: true,
         fields: &["spec.unschedulable?false"],
@@ -151,6 +177,7 @@ pub(super) const BUILT_IN: &[Row] = &[
     Row {
         kind: "PersistentVolume",
         plural: "persistentvolumes",
+        columns: columns::VOLUMES,
         short_names: &["pv"],
         status: true,
         habits: SHOWN,
@@ -160,6 +187,7 @@ pub(super) const BUILT_IN: &[Row] = &[
     Row {
         kind: "PersistentVolumeClaim",
         plural: "persistentvolumeclaims",
+        columns: columns::CLAIMS,
         short_names: &["pvc"],
         status: true,
         habits: SHOWN,
@@ -169,6 +197,7 @@ pub(super) const BUILT_IN: &[Row] = &[
     Row {
         kind: "Event",
         plural: "events",
+        columns: columns::EVENTS,
         short_names: &["ev"],
         fields: events::FIELDS,
         habits: Habits { create_on_update: true, uncached: true, ..ORDINARY },
@@ -179,6 +208,7 @@ pub(super) const BUILT_IN: &[Row] = &[
         group: "events.k8s.io",
         kind: "Event",
         plural: "events",
+        columns: columns::EVENTS,
         short_names: &["ev"],
         fields: events::NEW_FIELDS,
         habits: Habits { create_on_update: true, uncached: true, ..ORDINARY },
@@ -190,6 +220,7 @@ pub(super) const BUILT_IN: &[Row] = &[
     Row {
         kind: "StatefulSet",
         plural: "statefulsets",
+        columns: columns::SETS,
         short_names: &["sts"],
         categories: ALL,
         status: true,
@@ -198,10 +229,17 @@ pub(super) const BUILT_IN: &[Row] = &[
         strategy: &sets::StatefulSets { max_unavailable: false },
         ..APPS
     },
-    Row { kind: "ControllerRevision", plural: "controllerrevisions", strategy: &apps::Revisions, ..APPS },
+    Row {
+        kind: "ControllerRevision",
+        plural: "controllerrevisions",
+        columns: columns::REVISIONS,
+        strategy: &apps::Revisions,
+        ..APPS
+    },
     Row {
         kind: "Deployment",
         plural: "deployments",
+        columns: columns::DEPLOYMENTS,
         short_names: &["deploy"],
         categories: ALL,
         status: true,
@@ -213,6 +251,7 @@ pub(super) const BUILT_IN: &[Row] = &[
     Row {
         kind: "ReplicaSet",
         plural: "replicasets",
+        columns: columns::REPLICA_SETS,
         short_names: &["rs"],
         categories: ALL,
         status: true,
@@ -225,6 +264,7 @@ pub(super) const BUILT_IN: &[Row] = &[
         group: "batch",
         kind: "Job",
         plural: "jobs",
+        columns: columns::JOBS,
         categories: ALL,
         status: true,
         fields: &["status.successful=status.succeeded?0"],
@@ -236,6 +276,7 @@ pub(super) const BUILT_IN: &[Row] = &[
         group: "policy",
         kind: "PodDisruptionBudget",
         plural: "poddisruptionbudgets",
+        columns: columns::BUDGETS,
         short_names: &["pdb"],
         status: true,
         habits: CAREFUL,
@@ -246,6 +287,7 @@ pub(super) const BUILT_IN: &[Row] = &[
         group: "coordination.k8s.io",
         kind: "Lease",
         plural: "leases",
+        columns: columns::LEASES,
         habits: Habits { create_on_update: true, unconditional_update: false, ..ORDINARY },
         strategy: &small::Leases,
         ..PLAIN
@@ -254,6 +296,7 @@ pub(super) const BUILT_IN: &[Row] = &[
         group: "discovery.k8s.io",
         kind: "EndpointSlice",
         plural: "endpointslices",
+        columns: columns::SLICES,
         habits: COUNTED,
         strategy: &services::Slices,
         ..PLAIN
@@ -262,6 +305,7 @@ pub(super) const BUILT_IN: &[Row] = &[
         group: "storage.k8s.io",
         kind: "StorageClass",
         plural: "storageclasses",
+        columns: columns::CLASSES,
         short_names: &["sc"],
         habits: SHOWN,
         strategy: &claims::Classes,
@@ -271,24 +315,33 @@ pub(super) const BUILT_IN: &[Row] = &[
         group: "scheduling.k8s.io",
         kind: "PriorityClass",
         plural: "priorityclasses",
+        columns: columns::PRIORITIES,
         short_names: &["pc"],
         habits: COUNTED,
         strategy: &small::PriorityClasses,
         ..CLUSTER
     },
     Row { kind: "Role", plural: "roles", ..RBAC },
-    Row { kind: "RoleBinding", plural: "rolebindings", ..RBAC },
+    Row { kind: "RoleBinding", plural: "rolebindings", columns: columns::BINDINGS, ..RBAC },
     Row { kind: "ClusterRole", plural: "clusterroles", namespaced: false, ..RBAC },
-    Row { kind: "ClusterRoleBinding", plural: "clusterrolebindings", namespaced: false, ..RBAC },
+    Row {
+        kind: "ClusterRoleBinding",
+        plural: "clusterrolebindings",
+        columns: columns::BINDINGS,
+        namespaced: false,
+        ..RBAC
+    },
     Row {
         kind: "ValidatingWebhookConfiguration",
         plural: "validatingwebhookconfigurations",
+        columns: columns::WEBHOOKS,
         strategy: &small::Webhooks { mutating: false },
         ..WEBHOOKS
     },
     Row {
         kind: "MutatingWebhookConfiguration",
         plural: "mutatingwebhookconfigurations",
+        columns: columns::WEBHOOKS,
         strategy: &small::Webhooks { mutating: true },
         ..WEBHOOKS
     },
@@ -321,6 +374,7 @@ impl Row {
             status: self.status,
             scale,
             deprecation: None,
+            columns: Columns::BuiltIn(self.columns),
         });
         let place: &[&str] = if self.namespaced { &["metadata.namespace"] } else { &[] };
         Kind {

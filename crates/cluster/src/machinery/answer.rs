@@ -49,7 +49,9 @@ impl About<'_> {
         if !self.group.is_empty() {
             details.insert("group".into(), self.group.into());
         }
-        details.insert("kind".into(), self.name.into());
+        if !self.name.is_empty() {
+            details.insert("kind".into(), self.name.into());
+        }
         details
     }
 }

@@ -39,6 +39,8 @@ impl Place {
             [plural] => (*plural, None, None),
             [plural, name] => (*plural, Some(*name), None),
             [plural, name, subresource] => (*plural, Some(*name), Some(*subresource)),
+            // What follows is meant for somebody else.
+            [plural, name, "proxy", ..] => (*plural, Some(*name), Some("proxy")),
             _ => return None,
         };
         Some(Place {
@@ -130,6 +132,29 @@ impl Query {
 pub(crate) enum Shape {
     Whole,
     MetadataOnly,
+    Table(Include),
+}
+
+/// What the rows of a table show besides their cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Include {
+    None,
+    Metadata,
+    Object,
+}
+
+impl Include {
+    fn read(query: &Query) -> Result<Self, Refusal> {
+        match query.get("includeObject").unwrap_or_default() {
+            "" | "Metadata" => Ok(Include::Metadata),
+            "Object" => Ok(Include::Object),
+            "None" => Ok(Include::None),
+            other => Err(Refusal::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: \"{other}\": must be 'Metadata', \
+                 'Object', 'None', or empty"
+            ))),
+        }
+    }
 }
 
 /// How unknown fields are taken.
@@ -158,11 +183,12 @@ impl Request {
     pub(crate) fn read(parts: &Parts, place: Place) -> Result<Self, Refusal> {
         let text = |name| header_text(&parts.headers, name);
         let content_type = text(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
         Ok(Request {
             method: parts.method.clone(),
             place,
-            query: Query::parse(parts.uri.query().unwrap_or_default()),
-            shape: shape(text(header::ACCEPT))?,
+            shape: shape(text(header::ACCEPT), &query)?,
+            query,
             content_type,
             user_agent: text(header::USER_AGENT).to_owned(),
         })
@@ -220,7 +246,7 @@ impl Request {
     }
 }
 
-fn header_text(headers: &HeaderMap, name: header::HeaderName) -> &str {
+pub(crate) fn header_text(headers: &HeaderMap, name: header::HeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
@@ -228,19 +254,23 @@ fn header_text(headers: &HeaderMap, name: header::HeaderName) -> &str {
 const OFFERED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// The first that is understood, as the client prefers.
-fn shape(accept: &str) -> Result<Shape, Refusal> {
+fn shape(accept: &str, query: &Query) -> Result<Shape, Refusal> {
     if accept.trim().is_empty() {
         return Ok(Shape::Whole);
     }
     let mut transformed = false;
     for wanted in accept.split(',').map(str::trim) {
-        let mut parts = wanted.split(';').map(str::trim);
-        let media = parts.next().unwrap_or_default();
-        if !matches!(media, "application/json" | "*/*") {
+        let parts: Vec<&str> = wanted.split(';').map(str::trim).collect();
+        let media = parts.first().copied().unwrap_or_default();
+        if !matches!(media, "application/json" | "application/*" | "*/*") {
             continue;
         }
-        match parts.find_map(|part| part.strip_prefix("as=")) {
+        let is = |part| parts.contains(&part);
+        match parts.iter().find_map(|part| part.strip_prefix("as=")) {
             None => return Ok(Shape::Whole),
+            Some("Table") if is("g=meta.k8s.io") && is("v=v1") => {
+                return Include::read(query).map(Shape::Table);
+            }
             Some("PartialObjectMetadata" | "PartialObjectMetadataList") => return Ok(Shape::MetadataOnly),
             Some(_) => transformed = true,
         }

@@ -42,8 +42,9 @@ fn the_preferred_shape_is_chosen() {
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
             Shape::MetadataOnly,
         ),
-        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Shape::Whole),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Shape::Table(Include::Metadata)),
+        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json", Shape::Whole),
     ] {
-        assert_eq!(shape(accept), Ok(expected), "{accept}");
+        assert_eq!(shape(accept, &Query::default()), Ok(expected), "{accept}");
     }
 }

@@ -10,6 +10,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
@@ -19,17 +21,22 @@ use super::admission::Admission;
 use super::answer::{self, Refusal};
 use super::decode::Wanted;
 use super::delete::{self, DeleteOptions, Deleted};
-use super::discovery;
+use super::discovery::{self, Page};
 use super::draft::{Draft, Written};
+use super::hollow;
 use super::journal::Journal;
+use super::logs::{self, Logs};
 use super::object;
+use super::protobuf;
 use super::read;
-use super::request::{Place, Request, Shape};
+use super::request::{Place, Query, Request, Shape, header_text};
+use super::reviews::{self, Review};
 use super::scale;
 use super::schema::DefinitionsError;
 use super::show::{self, View};
 use super::state::State;
 use super::store::{HISTORY_CHANGES, Key};
+use super::table::Headings;
 use super::watch;
 use super::write::Wish;
 use crate::clock::Clock;
@@ -81,6 +88,7 @@ impl Settings {
 pub struct Server {
     state: Arc<Mutex<State>>,
     admission: Admission,
+    logs: Option<Arc<dyn Logs>>,
     journal: Option<Arc<dyn Journal>>,
 }
 
@@ -95,17 +103,26 @@ struct Reply {
     code: StatusCode,
     body: Vec<u8>,
     warnings: Vec<String>,
+    content_type: &'static str,
 }
 
 impl Reply {
     fn ok(body: Vec<u8>) -> Self {
-        Reply { code: StatusCode::OK, body, warnings: Vec::new() }
+        Reply { code: StatusCode::OK, body, warnings: Vec::new(), content_type: discovery::JSON }
+    }
+}
+
+impl From<Page> for Reply {
+    fn from(Page { content_type, body }: Page) -> Self {
+        Reply { content_type, ..Reply::ok(body) }
     }
 }
 
 enum Outcome {
     Reply(Reply),
-    Watch(watch::Watch),
+    Watch(Box<watch::Watch>),
+    /// Plain text, as it comes.
+    Text(BoxStream<'static, Bytes>),
     NotFound,
 }
 
@@ -118,13 +135,20 @@ impl Server {
     }
 
     pub(crate) fn with(state: State, journal: Option<Arc<dyn Journal>>) -> Self {
-        Server { state: Arc::new(Mutex::new(state)), admission: Admission::default(), journal }
+        Server { state: Arc::new(Mutex::new(state)), admission: Admission::default(), logs: None, journal }
     }
 
     /// Asks webhooks through this from now on; without it those in configurations cannot be reached.
     #[must_use]
     pub fn with_webhooks(mut self, webhooks: Arc<dyn super::admission::Webhooks>) -> Self {
         self.admission = Admission::new(webhooks);
+        self
+    }
+
+    /// Shows what containers say through this from now on; without it they say nothing.
+    #[must_use]
+    pub fn with_logs(mut self, logs: Arc<dyn Logs>) -> Self {
+        self.logs = Some(logs);
         self
     }
 
@@ -157,7 +181,19 @@ impl Server {
 
     async fn respond(self, request: http::Request<AskedBody>) -> Response<AnswerBody> {
         match self.keep(request).await {
-            Ok(Outcome::Reply(reply)) => respond(reply.code, reply.body, &reply.warnings, None),
+            Ok(Outcome::Reply(reply)) => {
+                let mut response = respond(reply.code, reply.body, &reply.warnings, None);
+                let content_type = HeaderValue::from_static(reply.content_type);
+                response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+                response
+            }
+            Ok(Outcome::Text(text)) => {
+                let mut response =
+                    Response::new(StreamBody::new(text.map(|text| Ok(Frame::data(text)))).boxed_unsync());
+                let content_type = HeaderValue::from_static(discovery::TEXT);
+                response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+                response
+            }
             Ok(Outcome::Watch(watch)) => {
                 let lines = watch.lines().map(|line| Ok(Frame::data(line)));
                 let mut response = Response::new(StreamBody::new(lines).boxed_unsync());
@@ -196,12 +232,20 @@ impl Server {
         let (parts, body) = request.into_parts();
         let Some(place) = Place::parse(parts.uri.path()) else {
             let state = self.lock();
-            return match discovery::answer(&state, parts.uri.path()) {
-                Some(body) => Ok(Outcome::Reply(Reply::ok(body))),
+            let accept = header_text(&parts.headers, header::ACCEPT);
+            return match discovery::answer(&state, parts.uri.path(), accept)? {
+                Some(page) => Ok(Outcome::Reply(page.into())),
                 None if is_of_built_in(&state, parts.uri.path()) => Err(Refusal::no_such_resource()),
                 None => Ok(Outcome::NotFound),
             };
         };
+        if let Some(review) = reviews::find(&place) {
+            let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
+            return self
+                .review(review, &parts.method, &place, (content_type, body))
+                .await
+                .map(Outcome::Reply);
+        }
         let found = {
             let state = self.lock();
             if !state.table.has_version(&place.group, &place.version) {
@@ -216,14 +260,70 @@ impl Server {
         if !is_in_scope(&kind, &place) {
             return if kind.custom { Ok(Outcome::NotFound) } else { Err(Refusal::no_such_resource()) };
         }
+        if let Some(refusal) = hollow::refusal(&place) {
+            return Err(refusal);
+        }
+        if let ("", "pods", Some(name), Some("log")) =
+            (kind.group.as_str(), kind.plural.as_str(), &place.name, place.subresource.as_deref())
+        {
+            return self.log(&parts, &kind, place.namespace.as_deref().unwrap_or_default(), name);
+        }
         check_subresource(&kind, &version, &place, &parts.method)?;
-        let request = Request::read(&parts, place)?;
-        let view = View { kind: Arc::clone(&kind), version: version.name.clone(), shape: request.shape };
+        let mut request = Request::read(&parts, place)?;
+        let view = View {
+            kind: Arc::clone(&kind),
+            version: version.name.clone(),
+            shape: request.shape,
+            clock: self.lock().clock,
+            headings: Headings::default(),
+        };
+        let body = in_json(&mut request.content_type, body).await?;
         let mut outcome = self.serve(request, &view, &version, body).await?;
         if let (Outcome::Reply(reply), Some(told)) = (&mut outcome, &version.deprecation) {
             reply.warnings.insert(0, told.clone());
         }
         Ok(outcome)
+    }
+
+    /// Answers a question that is asked by creating something.
+    async fn review(
+        &self,
+        review: &Review,
+        method: &Method,
+        place: &Place,
+        (content_type, body): (&str, AskedBody),
+    ) -> Result<Reply, Refusal> {
+        if method != Method::POST || place.name.is_some() {
+            return Err(Refusal::method_not_allowed());
+        }
+        let mut content_type = content_type.to_owned();
+        let body = read_body(in_json(&mut content_type, body).await?).await?;
+        let asked = super::json::read(&body).map_err(Refusal::bad_request)?.value;
+        let answer = review.answer(asked, &self.lock())?;
+        Ok(Reply { code: StatusCode::CREATED, ..Reply::ok(show::bytes(&answer)) })
+    }
+
+    /// What a container has said.
+    fn log(&self, parts: &Parts, kind: &Kind, namespace: &str, name: &str) -> Result<Outcome, Refusal> {
+        if parts.method != Method::GET {
+            return Err(Refusal::method_not_allowed());
+        }
+        let (pod, now) = {
+            let state = self.lock();
+            let pod = state.store.get(&kind.key(namespace, name)).cloned();
+            (pod.ok_or_else(|| Refusal::not_found(kind.resource(), name))?, state.clock.timestamp())
+        };
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let options = logs::Options::read(&query, &pod, now)?;
+        let is_placed = !object::text(&pod, "/spec/nodeName").is_empty();
+        let Some(logs) = self.logs.clone().filter(|_| is_placed) else {
+            let reply = Reply { code: StatusCode::NO_CONTENT, ..Reply::ok(Vec::new()) };
+            return Ok(Outcome::Reply(reply));
+        };
+        let uid = object::uid(&pod).to_owned();
+        let log = logs.read(&uid, &options.container, options.previous);
+        let log = log.ok_or_else(|| logs::silence(&pod, &options))?;
+        Ok(Outcome::Text(logs::lines(logs, uid, options, &log).boxed()))
     }
 
     async fn serve(
@@ -236,7 +336,7 @@ impl Server {
         let kind = &view.kind;
         match (&request.method, request.place.name.clone(), request.place.subresource.clone()) {
             (&Method::GET, None, None) if request.query.flag("watch") => {
-                watch::begin(&self.state, &request, view.clone()).map(Outcome::Watch)
+                watch::begin(&self.state, &request, view.clone()).map(|watch| Outcome::Watch(Box::new(watch)))
             }
             (&Method::GET, None, None) => {
                 read::list(&self.lock(), &request, view).map(|body| Outcome::Reply(Reply::ok(body)))
@@ -340,7 +440,7 @@ impl Server {
             }
             Deleted::Gone(object) | Deleted::Going(object) => (StatusCode::OK, view.object(&object)),
         };
-        Ok(Reply { code, body, warnings })
+        Ok(Reply { code, warnings, ..Reply::ok(body) })
     }
 
     async fn delete_many(
@@ -396,7 +496,7 @@ impl Server {
         }
         let warnings = self.admission.act(&self.state, kind, &key, action, (&body, options)).await?;
         let body = act(&mut self.lock(), kind, &key, &body, &request.query)?;
-        Ok(Reply { code: StatusCode::CREATED, body: show::bytes(&body), warnings })
+        Ok(Reply { code: StatusCode::CREATED, warnings, ..Reply::ok(show::bytes(&body)) })
     }
 }
 
@@ -418,7 +518,7 @@ fn finish(
         Some(scale) => show::bytes(&scale::show(&view.kind, scale, &object)?),
         None => view.object(&object),
     };
-    Ok(Reply { code, body, warnings })
+    Ok(Reply { code, warnings, ..Reply::ok(body) })
 }
 
 fn key(request: &Request, kind: &Kind, name: &str) -> Key {
@@ -472,6 +572,20 @@ async fn read_body(body: AskedBody) -> Result<Bytes, Refusal> {
         }
         Err(error) => Err(Refusal::bad_request(format!("unable to read the body: {error}"))),
     }
+}
+
+/// The same body in JSON if it is in protobuf and of a kind that is known, and its type changed accordingly.
+async fn in_json(content_type: &mut String, body: AskedBody) -> Result<AskedBody, Refusal> {
+    if content_type != protobuf::MEDIA_TYPE {
+        return Ok(body);
+    }
+    let body = read_body(body).await?;
+    // What is in it is told where the type is refused.
+    let Ok(object) = protobuf::read(&body) else {
+        return Ok(Full::new(body).map_err(|never| match never {}).boxed_unsync());
+    };
+    discovery::JSON.clone_into(content_type);
+    Ok(Full::from(show::bytes(&object)).map_err(|never| match never {}).boxed_unsync())
 }
 
 fn full(body: Vec<u8>) -> AnswerBody {

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use super::packed::Metadata;
 use super::request::Shape;
 use super::stored::Stored;
+use super::table::Headings;
+use crate::clock::Clock;
 use crate::kinds::{Kind, Version};
 
 /// How one request wants to see objects.
@@ -18,6 +20,8 @@ pub(crate) struct View {
     pub(crate) kind: Arc<Kind>,
     pub(crate) version: String,
     pub(crate) shape: Shape,
+    pub(crate) clock: Clock,
+    pub(crate) headings: Headings,
 }
 
 const METADATA_VERSION: &str = "meta.k8s.io/v1";
@@ -27,7 +31,8 @@ impl View {
     fn names(&self) -> (String, &str) {
         match self.shape {
             Shape::Whole => (self.kind.api_version(&self.version), &self.kind.kind),
-            Shape::MetadataOnly => (METADATA_VERSION.to_owned(), "PartialObjectMetadata"),
+            // The row of a table has its own shape.
+            Shape::MetadataOnly | Shape::Table(_) => (METADATA_VERSION.to_owned(), "PartialObjectMetadata"),
         }
     }
 
@@ -37,7 +42,7 @@ impl View {
         match (self.shape, converts) {
             (Shape::Whole, None) => Cow::Borrowed(stored.fields()),
             (Shape::Whole, Some(convert)) => Cow::Owned(bytes(&Fields(&(convert.from_stored)(stored)))),
-            (Shape::MetadataOnly, _) => {
+            (Shape::MetadataOnly | Shape::Table(_), _) => {
                 let metadata = stored.get("metadata").unwrap_or(&Value::Null);
                 let mut text = br#"{"metadata":"#.to_vec();
                 text.extend(bytes(&Metadata(metadata)));
@@ -62,6 +67,9 @@ impl View {
 
     /// An object as the answer to a request for it.
     pub(crate) fn object(&self, stored: &Stored) -> Vec<u8> {
+        if let Shape::Table(include) = self.shape {
+            return self.table_of_one(stored, include);
+        }
         let mut text = Vec::new();
         self.write(&mut text, stored);
         text
@@ -69,9 +77,14 @@ impl View {
 
     /// A list; `metadata` is the list's own.
     pub(crate) fn list<'a>(&self, metadata: &Value, objects: impl Iterator<Item = &'a Stored>) -> Vec<u8> {
+        if let Shape::Table(include) = self.shape {
+            return self.table_of_many(metadata, objects, include);
+        }
         let (api_version, kind) = match self.shape {
             Shape::Whole => (self.kind.api_version(&self.version), &*self.kind.list_kind),
-            Shape::MetadataOnly => (METADATA_VERSION.to_owned(), "PartialObjectMetadataList"),
+            Shape::MetadataOnly | Shape::Table(_) => {
+                (METADATA_VERSION.to_owned(), "PartialObjectMetadataList")
+            }
         };
         let mut text = format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":"#).into_bytes();
         text.extend(bytes(metadata));
@@ -95,7 +108,10 @@ impl View {
     /// One line of a watch.
     pub(crate) fn event(&self, what: &str, stored: &Stored) -> Vec<u8> {
         let mut line = format!(r#"{{"type":"{what}","object":"#).into_bytes();
-        self.write(&mut line, stored);
+        match self.shape {
+            Shape::Table(include) => line.extend(self.table_event(stored, include)),
+            Shape::Whole | Shape::MetadataOnly => self.write(&mut line, stored),
+        }
         line.extend_from_slice(b"}\n");
         line
     }
@@ -107,7 +123,14 @@ impl View {
             metadata.insert("annotations".into(), json!({ "k8s.io/initial-events-end": "true" }));
         }
         let (api_version, kind) = self.names();
-        event("BOOKMARK", &json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata }))
+        let bookmark = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
+        if let Shape::Table(include) = self.shape {
+            let mut line = br#"{"type":"BOOKMARK","object":"#.to_vec();
+            line.extend(self.table_bookmark(&bookmark, include, is_end_of_initial_events));
+            line.extend_from_slice(b"}\n");
+            return line;
+        }
+        event("BOOKMARK", &bookmark)
     }
 }
 

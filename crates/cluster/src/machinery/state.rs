@@ -24,6 +24,7 @@ pub(crate) struct State {
     pub(crate) table: Table,
     pub(crate) clock: Clock,
     pub(crate) gates: Gates,
+    pub(crate) openapi: super::openapi::Cache,
     seed: u64,
     drawn: u64,
 }
@@ -33,7 +34,15 @@ impl State {
     pub(crate) fn of(settings: Settings) -> Result<Self, DefinitionsError> {
         let Settings { clock, seed, history, gates } = settings;
         let table = Table::new(Definitions::built_in()?, gates);
-        Ok(State { store: Store::new(history), table, clock, gates, seed, drawn: 0 })
+        Ok(State {
+            store: Store::new(history),
+            table,
+            clock,
+            gates,
+            openapi: super::openapi::Cache::default(),
+            seed,
+            drawn: 0,
+        })
     }
 
     /// Goes on from a version: nothing is drawn that was drawn before it.

@@ -42,6 +42,7 @@ use tracing::{debug, warn};
 
 pub use self::behaviour::{Delay, DelayError};
 use self::claims::Claims;
+pub use self::diary::Diary;
 use self::lifecycle::Defaults;
 use self::network::{Loopback, Network, Service, Transport};
 pub use self::node::Node;
@@ -55,6 +56,7 @@ use crate::clock::Clock;
 pub mod behaviour;
 mod call;
 mod claims;
+mod diary;
 mod lifecycle;
 pub mod network;
 mod node;
@@ -101,6 +103,8 @@ pub struct Config {
     pub transport: Option<Arc<dyn Transport>>,
     /// Where pods listen for programs outside this process; none: nowhere.
     pub loopback: Option<Loopback>,
+    /// Where it is written down what containers do; the server that is given the same one shows it as their logs.
+    pub diary: Diary,
 }
 
 /// There is no hollow node of this name.
@@ -235,7 +239,8 @@ impl HollowNodes {
         let network = self.config.network.clone().unwrap_or_default();
         let transport = self.config.transport.clone().unwrap_or_else(|| Arc::new(network.clone()));
         let (pods, pod_inputs) = mpsc::channel(MAX_WAITING_EVENTS);
-        let mut keeper = Pods::new(nodes.clone(), self.defaults(), clock).on(network.clone(), transport);
+        let keeper = Pods::new(nodes.clone(), self.defaults(), clock).on(network.clone(), transport);
+        let mut keeper = keeper.writing(self.config.diary.clone());
         if let Some(loopback) = self.config.loopback {
             keeper = keeper.listening(loopback);
             tasks.spawn(self.tell_sockets(&network, loopback));

@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::call::Call;
+use super::diary::Diary;
 use super::lifecycle::{self, Defaults, Progress, Write};
 use super::network::{Endpoint, Listening, Loopback, Network, Transport};
 use super::node::Nodes;
@@ -47,6 +48,7 @@ pub(super) struct Pods {
     clock: Clock,
     network: Network,
     transport: Arc<dyn Transport>,
+    diary: Diary,
 }
 
 struct Known {
@@ -68,6 +70,7 @@ impl Pods {
             clock,
             network,
             transport,
+            diary: Diary::default(),
         }
     }
 
@@ -86,8 +89,15 @@ impl Pods {
         self
     }
 
+    /// Writes down what containers do.
+    pub(super) fn writing(self, diary: Diary) -> Self {
+        Pods { diary, ..self }
+    }
+
     fn seen(&mut self, pod: Pod, now: Moment) -> Vec<Key> {
         let key = pod.key.clone();
+        let before = self.known.get(&key).map(|known| &known.pod);
+        self.diary.note(before, &pod, self.clock.wall_at(now));
         let shown: Option<Ipv4Addr> = pod.ip.as_ref().and_then(|ip| ip.parse().ok());
         let (address, mut progress, probing) = match self.known.remove(&key) {
             Some(known) => (known.address.or(shown), known.progress, known.probing),
@@ -138,6 +148,7 @@ impl Pods {
     }
 
     fn gone(&mut self, key: Key) -> Vec<Key> {
+        self.diary.forget(&key);
         if let Some(Known { address: Some(address), .. }) = self.known.remove(&key) {
             self.addresses.used.remove(&address);
             self.network.hide(address, &key);

@@ -122,6 +122,11 @@ impl Definitions {
         })
     }
 
+    /// As they were read, by name.
+    pub(crate) fn raw(&self) -> &Map<String, Value> {
+        &self.raw
+    }
+
     /// The shape of a built-in kind.
     pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<Schema> {
         let root = self.kinds.get(&(group.to_owned(), version.to_owned(), kind.to_owned()))?.clone();

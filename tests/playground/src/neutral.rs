@@ -1,0 +1,1 @@
+//! What programs print, without what differs from one run to the next.

@@ -1,0 +1,1 @@
+//! Programs, run as people run them.
