@@ -12,7 +12,7 @@ use serde_json::Value;
 use sts_plus_cluster::controllers;
 use sts_plus_cluster::machinery::service::Server;
 use sts_plus_cluster::nodes::network::{Loopback, Network};
-use sts_plus_cluster::nodes::{Config, Delay, HollowNodes, Node, Placement, Running};
+use sts_plus_cluster::nodes::{Config, Delay, Diary, HollowNodes, Node, Placement, Running};
 use sts_plus_operator::operator::{self, Controllers, Settings};
 use sts_plus_operator::outbound::{Dial, Dialled, Reach, Stream, Tcp};
 use sts_plus_operator::shell::cache::Scope;
@@ -54,8 +54,8 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts all of it on a server.
-    pub(super) async fn start(server: &Server, fast: bool) -> Result<Self> {
+    /// Starts all of it on a server, which shows what is in the diary as the pods' logs.
+    pub(super) async fn start(server: &Server, diary: Diary, fast: bool) -> Result<Self> {
         let client = kube::Client::new(server.clone(), "default");
         let mut around = JoinSet::new();
         around.spawn(controllers::run(server.clone()));
@@ -74,6 +74,7 @@ impl Cluster {
             stop_delay,
             placement: Placement::Clusters,
             loopback: Some(Loopback::here()),
+            diary,
             ..Config::default()
         };
         let nodes = HollowNodes::new(client.clone(), config).start();

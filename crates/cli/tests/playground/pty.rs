@@ -26,8 +26,10 @@ pub(crate) struct Terminal {
 pub(crate) struct Seen {
     /// The screen as it is.
     pub(crate) parser: vt100::Parser,
-    /// Every screen there was, with the time, the last one last.
-    pub(crate) frames: Vec<(Instant, String)>,
+    /// Every screen there was, the last one last.
+    pub(crate) frames: Vec<String>,
+    /// All that was written, and when.
+    pub(crate) chunks: Vec<(Instant, Vec<u8>)>,
 }
 
 impl Terminal {
@@ -44,7 +46,8 @@ impl Terminal {
         let end = || slave.try_clone().expect("a copy of the terminal");
         let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("the program runs");
         let parser = vt100::Parser::new(rows, columns, 0);
-        let seen = Arc::new((Mutex::new(Seen { parser, frames: Vec::new() }), Condvar::new()));
+        let seen =
+            Arc::new((Mutex::new(Seen { parser, frames: Vec::new(), chunks: Vec::new() }), Condvar::new()));
         let (source, sink) = (master.try_clone().expect("a copy of the terminal"), Arc::clone(&seen));
         // Ends with the terminal.
         drop(std::thread::spawn(move || read(source, &sink)));
@@ -92,11 +95,11 @@ impl Terminal {
         let mut seen = seen.lock().expect("nobody panicked");
         let (mut next, until) = (mark, Instant::now() + DEADLINE);
         loop {
-            if let Some((_, frame)) = seen.frames.iter().skip(next).find(|(_, frame)| is_so(frame)) {
+            if let Some(frame) = seen.frames.iter().skip(next).find(|frame| is_so(frame)) {
                 return frame.clone();
             }
             next = seen.frames.len();
-            let last = seen.frames.last().map(|(_, frame)| frame.as_str()).unwrap_or_default();
+            let last = seen.frames.last().map(String::as_str).unwrap_or_default();
             let left = until.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "{what} was not seen:\n{last}");
             seen = changed.wait_timeout(seen, left).expect("nobody panicked").0;
@@ -133,7 +136,8 @@ fn read(mut source: File, (seen, changed): &(Mutex<Seen>, Condvar)) {
         let mut seen = seen.lock().expect("nobody panicked");
         seen.parser.process(&bytes[..read]);
         let frame = seen.parser.screen().contents();
-        seen.frames.push((Instant::now(), frame));
+        seen.frames.push(frame);
+        seen.chunks.push((Instant::now(), bytes[..read].to_vec()));
         changed.notify_all();
     }
 }
