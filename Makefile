@@ -2,7 +2,7 @@
 STS_PLUS_CACHE ?= $(HOME)/.cache/sts-plus
 export STS_PLUS_CACHE
 export CARGO_TARGET_DIR ?= $(STS_PLUS_CACHE)/target
-.PHONY: test lint testbed fuzz simulate bench bench-cluster bench-statefulset fidelity fmt dist crds schemas
+.PHONY: test lint testbed fuzz simulate bench bench-cluster bench-statefulset fidelity fmt dist recording crds schemas
 
 # The README's test command. Go first, then Rust: two builds at once are slower than one after the other.
 test: testbed dist ; cargo build --locked -p sts-plus-cli && tests/run
@@ -21,6 +21,8 @@ coverage = --cfg fuzzing -C codegen-units=1 -C passes=sancov-module -C llvm-args
 bench-cluster: testbed
 	cargo run --locked -q --release -p sts-plus-simulate --bin bench-cluster
 	cargo run --locked -q --release -p sts-plus-bench --bin server-speed
+	cargo build --locked -q --release -p sts-plus-cli
+	cargo run --locked -q --release -p sts-plus-bench --bin first-screen -- --binary $(CARGO_TARGET_DIR)/release/sts-plus
 # The chart's copy of the kinds, after a change of their types in crates/api.
 crds: ; cargo build --locked -p sts-plus-cli && $(CARGO_TARGET_DIR)/debug/sts-plus crds >charts/sts-plus/files/crds.yaml
 # The schemas of built-in kinds that the embedded cluster serves and what they do not say of Go, after a change of the test bed's Kubernetes.
@@ -31,8 +33,10 @@ schemas: testbed
 	mv $(CARGO_TARGET_DIR)/schemas.json $(CARGO_TARGET_DIR)/go_fields.json $(CARGO_TARGET_DIR)/protobuf.json crates/cluster/src/kinds
 # The same requests to the embedded API server and to the real one; rewrites docs/fidelity.md.
 fidelity: testbed ; FIDELITY_REWRITE=1 cargo test --locked -p sts-plus-fidelity
-# The binary of the image: static, so that an image needs nothing else. See Containerfile.
-dist: ; RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --profile dist --target $(shell uname -m)-unknown-linux-gnu -p sts-plus-cli
+# The recording of the README, from the playground as it is now: half a minute of it.
+recording: ; cargo build --locked -p sts-plus-cli && cargo run --locked -q -p sts-plus-cli --example recording >$(CARGO_TARGET_DIR)/playground.svg && mv $(CARGO_TARGET_DIR)/playground.svg docs/playground.svg
+# The binary of the image: static, so that an image needs nothing else, and without the playground. See Containerfile.
+dist: ; RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --profile dist --no-default-features --target $(shell uname -m)-unknown-linux-gnu -p sts-plus-cli
 # Measures that binary and rewrites the tables of docs/benchmarks.md; PARTS=bc measures only those.
 bench: testbed dist ; $(measure) $(PARTS)
 # The StatefulSet controller beside kube-controller-manager's, an hour; RUNS=1 ONLY=ours PARTS=f is a quick look that leaves the page alone.

@@ -5,6 +5,8 @@
 
 mod connect;
 mod crds;
+#[cfg(feature = "playground")]
+mod playground;
 mod rollout;
 mod run;
 mod screen;
@@ -23,12 +25,19 @@ use connect::Connection;
 struct Arguments {
     #[command(flatten)]
     connection: Connection,
+    #[cfg(feature = "playground")]
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[cfg(not(feature = "playground"))]
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Start a cluster of its own, with something to roll, and watch it: the default.
+    #[cfg(feature = "playground")]
+    Playground(playground::Arguments),
     /// Run the operator.
     Run(run::Arguments),
     /// Show every rollout group and every PhasedRollout, their pods per revision and what is awaited.
@@ -51,7 +60,12 @@ async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // Fails only if a provider is installed already, and then there is one.
     rustls::crypto::ring::default_provider().install_default().ok();
-    let done = match arguments.command {
+    let command = arguments.command;
+    #[cfg(feature = "playground")]
+    let command = command.unwrap_or_else(|| Command::Playground(playground::Arguments::default()));
+    let done = match command {
+        #[cfg(feature = "playground")]
+        Command::Playground(playground) => playground::run(playground).await,
         Command::Run(run) => run::run(&arguments.connection, run).await,
         Command::Status(status) => status::status(&arguments.connection, &status).await,
         Command::Pause(sets) => steer::steer(&arguments.connection, &sets, steer::Wish::Pause).await,

@@ -24,6 +24,8 @@ pub const INIT_DELAY: &str = "hollow.sts.plus/init-delay";
 pub const EXEC: &str = "hollow.sts.plus/exec";
 /// What is answered to HTTP requests, a line per path: `<path> <status>|hang|reset [after <duration>] [body <text>]`.
 pub const HTTP: &str = "hollow.sts.plus/http";
+/// On a pod, written by its node: ports that it listens on elsewhere, such as `8080=127.0.0.1:41234`.
+pub const PORTS: &str = "hollow.sts.plus/ports";
 /// On a node, `true`: it is lost, until that is taken back.
 pub const LOST: &str = "hollow.sts.plus/lost";
 /// What goes wrong: `never-ready`, `crash-loop`, `init-crash-loop`, `image-pull`, `stuck-terminating`,

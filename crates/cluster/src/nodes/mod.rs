@@ -38,13 +38,13 @@ use std::sync::Arc;
 use kube::Client;
 use tokio::sync::{mpsc, watch as latest};
 use tokio::task::JoinSet;
-use tracing::warn;
+use tracing::{debug, warn};
 
 pub use self::behaviour::{Delay, DelayError};
 use self::claims::Claims;
 pub use self::diary::Diary;
 use self::lifecycle::Defaults;
-use self::network::{Network, Service, Transport};
+use self::network::{Loopback, Network, Service, Transport};
 pub use self::node::Node;
 use self::node::{Nodes, Shown};
 pub(crate) use self::pod::split_ordinal;
@@ -101,6 +101,8 @@ pub struct Config {
     pub network: Option<Network>,
     /// What probes go over; none: the network.
     pub transport: Option<Arc<dyn Transport>>,
+    /// Where pods listen for programs outside this process; none: nowhere.
+    pub loopback: Option<Loopback>,
     /// Where it is written down what containers do; the server that is given the same one shows it as their logs.
     pub diary: Diary,
 }
@@ -238,7 +240,11 @@ impl HollowNodes {
         let transport = self.config.transport.clone().unwrap_or_else(|| Arc::new(network.clone()));
         let (pods, pod_inputs) = mpsc::channel(MAX_WAITING_EVENTS);
         let keeper = Pods::new(nodes.clone(), self.defaults(), clock).on(network.clone(), transport);
-        let keeper = keeper.writing(self.config.diary.clone());
+        let mut keeper = keeper.writing(self.config.diary.clone());
+        if let Some(loopback) = self.config.loopback {
+            keeper = keeper.listening(loopback);
+            tasks.spawn(self.tell_sockets(&network, loopback));
+        }
         tasks.spawn(Shell::new(keeper, self.client.clone(), clock).run(pod_inputs));
         for path in self.paths("pods") {
             tasks.spawn(self.follow(path, &pods, |event| pods::Input::Pod(Box::new(event))));
@@ -270,6 +276,21 @@ impl HollowNodes {
         let (shown, shown_nodes) = mpsc::channel(MAX_WAITING_EVENTS);
         tasks.spawn(self.follow("/api/v1/nodes".to_owned(), &shown, std::convert::identity));
         (pods, shown_nodes)
+    }
+
+    /// Gives pods sockets, and writes down where those are that are not where one would look.
+    fn tell_sockets(&self, network: &Network, loopback: Loopback) -> impl Future<Output = ()> + use<> {
+        let (elsewhere, mut heard) = mpsc::channel(MAX_WAITING_EVENTS);
+        network.listen(loopback, elsewhere);
+        let client = self.client.clone();
+        async move {
+            while let Some(call) = heard.recv().await {
+                // The pod may be gone by now.
+                if let Err(error) = shell::make(&client, &[call]).await {
+                    debug!(%error, "nobody is told where a hollow pod listens");
+                }
+            }
+        }
     }
 
     /// Shows nodes as they are now. One that is lost says nothing of itself where the cluster finds out.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::diary::Diary;
 use super::lifecycle::{self, Defaults, Progress, Write};
-use super::network::{Endpoint, Listening, Network, Transport};
+use super::network::{Endpoint, Listening, Loopback, Network, Transport};
 use super::node::Nodes;
 use super::pod::{Containers, Place, Pod};
 use super::probes::{self, Probing};
@@ -77,6 +77,16 @@ impl Pods {
     /// Shows pods on this network, and asks them over this transport, which need not be the same.
     pub(super) fn on(self, network: Network, transport: Arc<dyn Transport>) -> Self {
         Pods { network, transport, ..self }
+    }
+
+    /// Gives pods addresses at which this machine can listen, if it can.
+    pub(super) fn listening(mut self, loopback: Loopback) -> Self {
+        if loopback == Loopback::Own {
+            // Two clusters on one machine had better not begin with the same address.
+            let last = std::process::id().wrapping_shl(8) % POD_ADDRESSES;
+            self.addresses = Addresses { network: Loopback::NETWORK, last, ..self.addresses };
+        }
+        self
     }
 
     /// Writes down what containers do.
@@ -275,10 +285,16 @@ fn complain(pod: &Pod, complaint: &str, now: &str) -> Call {
 }
 
 /// Addresses that no two pods have at once.
-#[derive(Default)]
 struct Addresses {
+    network: Ipv4Addr,
     used: BTreeSet<Ipv4Addr>,
     last: u32,
+}
+
+impl Default for Addresses {
+    fn default() -> Self {
+        Addresses { network: POD_NETWORK, used: BTreeSet::new(), last: 0 }
+    }
 }
 
 impl Addresses {
@@ -286,7 +302,7 @@ impl Addresses {
         // Ends: an API server never holds as many pods as there are addresses.
         loop {
             self.last = (self.last + 1) % POD_ADDRESSES;
-            let address = Ipv4Addr::from_bits(POD_NETWORK.to_bits() | self.last);
+            let address = Ipv4Addr::from_bits(self.network.to_bits() | self.last);
             if self.used.insert(address) {
                 return address;
             }

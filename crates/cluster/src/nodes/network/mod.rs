@@ -3,7 +3,8 @@
 //! Simulations run on a paused clock, which moves on while a socket is pending; a pipe in memory has no such gap.
 //! [`Network::connect`] gives one end of such a pipe and serves HTTP/1.1 at the other. [`Network::resolve`] knows
 //! services, pods of headless services and the hosts that a test has added. A pod that does not run refuses
-//! connections, one on a lost node does not answer at all.
+//! connections, one on a lost node does not answer at all. Where programs outside this process shall reach pods, those have
+//! [`sockets`], too.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,15 +15,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
 
 pub(super) use self::answers::Answers;
 pub(super) use self::service::Service;
 use self::service::Target;
+pub use self::sockets::Loopback;
+use self::sockets::Sockets;
+use super::call::Call;
 use super::watch::Key;
 
 mod answers;
 mod serve;
 mod service;
+mod sockets;
 
 /// Bytes that may be under way in each direction of a connection, as much as a socket's buffer.
 const PIPE_BYTES: usize = 64 << 10;
@@ -97,6 +103,8 @@ struct Table {
     chosen: BTreeMap<Whose, Handler>,
     /// How many connections to services there have been: they go to their pods in turn.
     turns: usize,
+    /// Where pods have sockets, too.
+    sockets: Option<Sockets>,
 }
 
 /// Whose requests a handler answers.
@@ -226,9 +234,18 @@ impl Network {
         }
     }
 
+    /// Gives pods sockets from now on. Whoever hears of pods that listen elsewhere has to write that down.
+    pub(super) fn listen(&self, loopback: Loopback, elsewhere: mpsc::Sender<Call>) {
+        self.lock().sockets = Some(Sockets::new(loopback, elsewhere));
+    }
+
     /// Shows a pod at its address.
     pub(super) fn show(&self, address: Ipv4Addr, endpoint: Endpoint) {
-        self.lock().pods.insert(address, endpoint);
+        let mut table = self.lock();
+        if let Some(sockets) = &mut table.sockets {
+            sockets.keep(address, &endpoint, &Arc::downgrade(&self.table));
+        }
+        table.pods.insert(address, endpoint);
     }
 
     /// Frees the address of a pod that is gone.
@@ -236,6 +253,9 @@ impl Network {
         let mut table = self.lock();
         if table.pods.get(&address).is_some_and(|endpoint| endpoint.uid == *uid) {
             table.pods.remove(&address);
+            if let Some(sockets) = &mut table.sockets {
+                sockets.close(address);
+            }
         }
     }
 
@@ -254,9 +274,13 @@ impl Network {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // Nothing is left half done between two statements that could panic.
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.table)
     }
+}
+
+fn locked(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    // Nothing is left half done between two statements that could panic.
+    table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Transport for Network {

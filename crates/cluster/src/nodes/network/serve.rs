@@ -6,7 +6,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tracing::debug;
 
 use super::{Asked, Handler, Reset};
@@ -15,7 +15,11 @@ use super::{Asked, Handler, Reset};
 const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// Answers the requests of a connection until it is closed, or reset by the handler.
-pub(super) async fn http(stream: DuplexStream, handler: Handler, asked: Option<Asked>) {
+pub(super) async fn http(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    handler: Handler,
+    asked: Option<Asked>,
+) {
     let service = service_fn(move |request: http::Request<Incoming>| {
         let (handler, asked) = (Handler::clone(&handler), asked.clone());
         async move { answer(request, handler, asked).await }

@@ -1,0 +1,122 @@
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+
+use super::super::samples::{Health, Sample};
+use super::*;
+
+/// Set to write the screens of this run into the folder that they are compared with.
+const REWRITE: &str = "STS_PLUS_REWRITE_SCREENS";
+
+fn drawn(picture: &Picture, (width, height): (u16, u16), colour: bool) -> Buffer {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, picture, Look { colour })).unwrap();
+    terminal.backend().buffer().clone()
+}
+
+fn text(buffer: &Buffer) -> String {
+    let width = usize::from(buffer.area.width).max(1);
+    let rows = buffer
+        .content
+        .chunks(width)
+        .map(|row| row.iter().map(ratatui::buffer::Cell::symbol).collect::<String>());
+    rows.map(|row| row.trim_end().to_owned()).collect::<Vec<_>>().join("\n") + "\n"
+}
+
+#[track_caller]
+fn compare(name: &str, picture: &Picture, size: (u16, u16)) {
+    let screen = text(&drawn(picture, size, false));
+    let file = format!("{}/src/playground/snapshots/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os(REWRITE).is_some() {
+        std::fs::write(&file, &screen).unwrap();
+    }
+    let expected = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        screen == expected,
+        "{file} is\n{expected}\nand the screen is\n{screen}\nset {REWRITE}=1 to keep it"
+    );
+}
+
+fn picture(sample: &Sample) -> Picture {
+    Picture {
+        address: "https://127.0.0.1:7443".to_owned(),
+        tries: [
+            "export KUBECONFIG=/tmp/sts-plus-a1b2c3/kubeconfig",
+            "kubectl get pods -o wide",
+            "kubectl b",
+            "kubectl c",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        ..Picture::new(&sample.0)
+    }
+}
+
+#[test]
+fn a_rollout_in_a_small_terminal() {
+    let mut picture = picture(&Sample::rolling());
+    picture.last = Some("$ kubectl set env statefulset --all VERSION=2".to_owned());
+    compare("rolling-80x24", &picture, (80, 24));
+}
+
+#[test]
+fn a_rollout_in_a_large_terminal() {
+    compare("rolling-120x40", &picture(&Sample::rolling()), (120, 40));
+}
+
+#[test]
+fn a_broken_version() {
+    let mut sample = Sample::rolling();
+    sample.set(
+        "store-zone-a",
+        "zone-a",
+        "PodBroken",
+        "store-zone-a-1 of the new revision is broken (CrashLoopBackOff): nothing more is rolled",
+    );
+    sample.pod("store-zone-a-1", "zone-a", "7966aa", Health::Crashing);
+    sample.event("StatefulSet", "store-zone-a", "PodBroken", "store-zone-a-1 of the new revision is broken");
+    let mut picture = picture(&sample);
+    let body = r#"{"spec":{"template":{"metadata":{"annotations":{"hollow.sts.plus/fault":"crash-loop"}}}}}"#;
+    picture.last =
+        Some(format!("$ kubectl patch statefulset store-zone-a store-zone-b --type merge -p '{body}'"));
+    compare("broken-80x24", &picture, (80, 24));
+}
+
+#[test]
+fn nothing_is_there_yet() {
+    compare("empty-80x24", &Picture::default(), (80, 24));
+}
+
+#[test]
+fn no_size_is_too_small_or_too_large() {
+    let mut picture = picture(&Sample::rolling());
+    picture.last = Some("$ kubectl get pods".to_owned());
+    for width in [0, 1, 2, 3, 10, 79, 500] {
+        for height in [0, 1, 2, 3, 10, 23, 200] {
+            let buffer = drawn(&picture, (width, height), true);
+            assert_eq!(buffer.content.len(), usize::from(width) * usize::from(height));
+        }
+    }
+    compare("tiny-20x6", &picture, (20, 6));
+}
+
+#[test]
+fn without_colour_there_is_none_and_nothing_is_lost() {
+    let mut sample = Sample::rolling();
+    sample.pod("store-zone-a-1", "zone-a", "7966aa", Health::Crashing);
+    let picture = picture(&sample);
+    let (plain, coloured) = (drawn(&picture, (80, 24), false), drawn(&picture, (80, 24), true));
+    assert!(plain.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
+    assert!(coloured.content.iter().any(|cell| cell.fg == Color::Red));
+    assert_eq!(text(&plain), text(&coloured));
+}
+
+#[test]
+fn sentences_are_wrapped_at_words_and_cut_at_the_last_line() {
+    assert_eq!(wrap("one two three", 7, 3), ["one two", "three"]);
+    assert_eq!(wrap("one two three four", 7, 2), ["one two", "three …"]);
+    assert_eq!(wrap("a longest b", 4, 3), ["a", "long", "est…"]);
+    assert_eq!(wrap("a longest", 4, 3), ["a", "long", "est"]);
+    assert_eq!(wrap("", 4, 3), [""]);
+    assert!(wrap("x", 0, 2).len() <= 2);
+}

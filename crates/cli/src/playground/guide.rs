@@ -1,0 +1,48 @@
+//! What to try next, in another terminal.
+
+use std::path::Path;
+
+/// The commands for a playground with its workloads.
+const WITH_DEMO: [&str; 3] = [
+    "kubectl get pods -o wide",
+    "kubectl describe phasedrollout gated",
+    "kubectl scale statefulset store-zone-b --replicas=4",
+];
+
+/// Those for an empty one, from the top of a checkout.
+const WITHOUT: [&str; 3] =
+    ["kubectl get nodes", "kubectl api-resources", "kubectl apply --server-side -f examples/playground"];
+
+/// Three things to try with a kubeconfig.
+pub(super) struct Guide {
+    setting: String,
+    commands: [&'static str; 3],
+}
+
+impl Guide {
+    pub(super) fn new(kubeconfig: &Path, has_demo: bool) -> Self {
+        let setting = format!("KUBECONFIG={}", quoted(&kubeconfig.to_string_lossy()));
+        Self { setting, commands: if has_demo { WITH_DEMO } else { WITHOUT } }
+    }
+
+    /// For a screen: the setting, then the commands.
+    pub(super) fn short(&self) -> Vec<String> {
+        let setting = format!("export {}", self.setting);
+        std::iter::once(setting).chain(self.commands.map(str::to_owned)).collect()
+    }
+
+    /// Each command with all that it needs.
+    pub(super) fn long(&self) -> impl Iterator<Item = String> {
+        self.commands.iter().map(|command| format!("{} {command}", self.setting))
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+,:@%".contains(letter);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+#[path = "guide_tests.rs"]
+mod tests;

@@ -1,0 +1,154 @@
+//! What the playground prints and what its page says, as printed, with the test bed's kubectl.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test, which clippy recognises by an attribute that this kind does not have"
+)]
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::sync::{Arc, Mutex};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use sts_plus_harness::Assets;
+use sts_plus_harness::wait::{NotYet, until};
+use sts_plus_scenarios::binary;
+use sts_plus_scenarios::observer::DEADLINE;
+use tokio::runtime::Runtime;
+
+/// How a command of the page begins that this test runs by its binary instead.
+const CARGO: &str = "cargo run";
+
+/// What a reader sees before going on: after a command with these words, this question is answered so.
+const EFFECTS: [(&str, &str, &str); 6] = [
+    ("VERSION=3", "cargo run -q -- status", "3/3 Ready on store-zone-c"),
+    (r#""crash-loop""#, "kubectl get pods -l app=store", "CrashLoopBackOff"),
+    (r#""hollow.sts.plus/fault":null"#, "cargo run -q -- status", "store-zone-c  UpToDate"),
+    ("VERSION=4", "kubectl get phasedrollout gated -o jsonpath='{.status.message}'", "has failed"),
+    (
+        r#""errors_per_second":"0""#,
+        "kubectl get phasedrollout gated -o jsonpath='{.status.phase}'",
+        "Updated",
+    ),
+    ("--replicas=3", "kubectl get statefulset store-zone-b -o jsonpath='{.status.replicas}'", "3"),
+];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let trial = |name: &str, tell: fn(&Stage) -> Vec<String>| {
+        Trial::ignorable_test(name, move || match Assets::find() {
+            Ok(assets) => Runtime::new().unwrap().block_on(follow(&assets, tell)),
+            Err(missing) => missing.verdict(),
+        })
+    };
+    let trials = vec![
+        trial("every_command_of_the_tour_works_as_printed", |stage| stage.tour()),
+        trial("every_command_that_the_playground_prints_works_as_printed", |stage| stage.printed.clone()),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+async fn follow(assets: &Assets, tell: fn(&Stage) -> Vec<String>) -> Result<Completion, Failed> {
+    let stage = Stage::start(assets).await;
+    let commands = tell(&stage);
+    assert!(commands.len() >= 3, "there are commands: {commands:?}");
+    for command in commands {
+        let output = stage.run(&command);
+        if !output.status.success() {
+            return Err(format!("{command}\n{}\n{}", told(&output), stage.lines()).into());
+        }
+        if let Some((_, question, answer)) = EFFECTS.iter().find(|(words, _, _)| command.contains(words)) {
+            until(DEADLINE, &format!("{answer} after {command}"), || async {
+                let told = told(&stage.run(question));
+                told.contains(answer).then_some(()).ok_or_else(|| NotYet::saw(told))
+            })
+            .await;
+        }
+    }
+    Ok(Completion::Completed)
+}
+
+/// A playground, and a terminal beside it.
+struct Stage {
+    child: Child,
+    folder: PathBuf,
+    programs: Vec<PathBuf>,
+    kubeconfig: String,
+    printed: Vec<String>,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Stage {
+    /// Starts one and waits until its first rollout is over.
+    async fn start(assets: &Assets) -> Self {
+        let binary = binary::find().unwrap();
+        let mut child = Command::new(&binary)
+            .args(["playground", "--fast", "--port", "0"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let sink = Arc::clone(&told);
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| sink.lock().unwrap().push(line))
+        });
+        until(DEADLINE, "the end of the first rollout", || async {
+            let told = told.lock().unwrap();
+            let is_over = |line: &String| line.contains("phasedrollout/gated RolloutCompleted");
+            told.iter().any(is_over).then_some(()).ok_or_else(|| NotYet::saw(told.join("\n")))
+        })
+        .await;
+        let is_command = |line: &&String| line.starts_with("  KUBECONFIG=");
+        let printed: Vec<String> =
+            told.lock().unwrap().iter().filter(is_command).map(|line| line.trim().to_owned()).collect();
+        let (setting, _) = printed.first().unwrap().split_once(' ').unwrap();
+        Stage {
+            child,
+            folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."),
+            programs: vec![assets.folder().to_owned(), binary.parent().unwrap().to_owned()],
+            kubeconfig: setting.trim_start_matches("KUBECONFIG=").to_owned(),
+            printed,
+            told,
+        }
+    }
+
+    /// The lines of all `sh` blocks of the page, but the one that starts the playground.
+    fn tour(&self) -> Vec<String> {
+        let page = std::fs::read_to_string(self.folder.join("docs/playground.md")).unwrap();
+        let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```"));
+        let lines =
+            blocks.flat_map(|(block, _)| block.lines()).map(str::trim).filter(|line| !line.is_empty());
+        lines.filter(|line| *line != CARGO).map(str::to_owned).collect()
+    }
+
+    fn run(&self, command: &str) -> Output {
+        let command = command.replace("cargo run -q --", "sts-plus");
+        let machine = std::env::var_os("PATH").unwrap_or_default();
+        let path = self.programs.iter().cloned().chain(std::env::split_paths(&machine));
+        Command::new("sh")
+            .args(["-ec", &command])
+            .current_dir(&self.folder)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("PATH", std::env::join_paths(path).unwrap())
+            .output()
+            .unwrap()
+    }
+
+    fn lines(&self) -> String {
+        self.told.lock().unwrap().join("\n")
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // Asked, not killed: it has a folder to remove.
+        Command::new("kill").arg(self.child.id().to_string()).status().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn told(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
