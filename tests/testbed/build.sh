@@ -72,6 +72,19 @@ if [[ ! -d $venv ]] && command -v python3 >/dev/null; then
 fi
 [[ -d $venv ]] && ln -sfn "$venv" "$cache/python"
 
+# A kubectl of an older minor, for one test, which is skipped without it.
+key=$(cat "$here/kubectl-old/"* | sha256sum)
+older=$cache/kubectl-old-${key:0:16}
+if [[ ! -x $older ]] && command -v go >/dev/null; then
+  release=$(awk '$1 == "k8s.io/kubectl" { print $2 }' "$here/kubectl-old/go.mod")
+  IFS=. read -r _ minor patch <<<"$release"
+  say "building kubectl 1.$minor"
+  stamp="-s -w -X $version.gitVersion=v1.$minor.$patch -X $version.gitMajor=1 -X $version.gitMinor=$minor"
+  (cd "$here/kubectl-old" && GOWORK=off CGO_ENABLED=0 go build -ldflags="$stamp" -o "$older" .) ||
+    say "kubectl 1.$minor cannot be built: its test will be skipped"
+fi
+[[ -x $older ]] && ln -sfn "$older" "$cache/kubectl-old"
+
 [[ -d $bin ]] && exit
 command -v go >/dev/null || die "Go is missing: install it (see the go line of $here/kubernetes/go.mod for the version)"
 mkdir -p "$cache"

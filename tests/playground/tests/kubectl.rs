@@ -63,6 +63,7 @@ fn main() -> ExitCode {
     trials.push(trial("follow", &both, follow));
     trials.push(trial("helm", &both, helm));
     trials.push(trial("python", &both, python));
+    trials.push(trial("older", &both, older));
     let conclusion = libtest_mimic::run(&arguments, trials);
     if let Ok(Some(Ok(both))) = Arc::try_unwrap(both) {
         both.runtime.block_on(both.embedded.end()).unwrap();
@@ -221,4 +222,32 @@ fn python(both: &Both) -> Result<Completion, Failed> {
     let seat = both.shell("python", false);
     let said = run(&seat.shell, &format!("{} client.py python", python.display()))?;
     if said.contains("all is well") { Ok(Completion::Completed) } else { Err(said.into()) }
+}
+
+/// A kubectl three minors older does the everyday things.
+fn older(both: &Both) -> Result<Completion, Failed> {
+    let kubectl = both.programs.parent().unwrap_or(&both.programs).join("kubectl-old");
+    if !kubectl.exists() {
+        return cannot_run("there is no older kubectl: make testbed");
+    }
+    let seat = both.shell("older", false);
+    for line in [
+        "apply -f web.yaml",
+        "rollout status sts/web --timeout=60s",
+        "get pods -o wide",
+        "describe sts web",
+        "explain sts.spec",
+        "diff -f web.yaml",
+        "set image sts/web main=main:2",
+        "rollout undo sts/web",
+        "scale sts/web --replicas=1",
+        "create configmap c --from-literal=a=1",
+        "apply --server-side -f small.yaml",
+        "logs web-0 -c main",
+        "auth can-i get pods",
+        "delete -f web.yaml",
+    ] {
+        run(&seat.shell, &format!("{} {line}", kubectl.display()))?;
+    }
+    Ok(Completion::Completed)
 }

@@ -192,7 +192,7 @@ fn note_init(runs: &mut Runs, (was, is): (Turn, Turn), container: &Container, at
 impl Logs for Diary {
     fn read(&self, pod_uid: &str, container: &str, previous: bool) -> Option<Log> {
         let all = self.lock();
-        let runs = all.runs.iter().find(|(key, _)| ***key == *pod_uid)?.1.get(container)?;
+        let runs = all.runs.get(&Key::from(pod_uid.to_owned()))?.get(container)?;
         let run = if previous { runs.previous.as_ref() } else { runs.present.as_ref() }?;
         Some(Log { lines: run.lines.iter().cloned().collect(), is_over: previous || run.is_over })
     }
