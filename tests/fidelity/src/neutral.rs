@@ -31,6 +31,9 @@ static VERSION: LazyLock<Regex> = LazyLock::new(|| {
     )
     .unwrap()
 });
+#[expect(clippy::unwrap_used, reason = "patterns that are written here")]
+static AGE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^(|\d+ \()\d+[smhd](\d+[smhd])?(| ago\))$").unwrap());
 /// Times this close to now are those of the run, not of the sequence.
 const RECENT: SignedDuration = SignedDuration::from_hours(24);
 
@@ -54,9 +57,13 @@ impl Neutral {
                 format!("<version {}>", self.versions.entry(text.clone()).or_insert(next)).into()
             }
             Value::String(text) if key == "continue" && !text.is_empty() => "<continue>".into(),
+            Value::String(text) if key == "cell" => {
+                AGE.replace_all(&self.text(text), "$1<age>$3").into_owned().into()
+            }
             Value::String(text) => self.text(text).into(),
             Value::Array(items) => {
-                let mut items: Vec<Value> = items.iter().map(|item| self.walk(item, "")).collect();
+                let inside = if key == "cells" { "cell" } else { "" };
+                let mut items: Vec<Value> = items.iter().map(|item| self.walk(item, inside)).collect();
                 if key == "managedFields" {
                     // Ordered by time, which is none of anybody's concern.
                     items.sort_by_key(ToString::to_string);
@@ -64,7 +71,8 @@ impl Neutral {
                 items.into()
             }
             Value::Object(fields) => {
-                let is_list = fields.get("items").is_some_and(Value::is_array);
+                let is_list = fields.get("items").is_some_and(Value::is_array)
+                    || fields.get("kind") == Some(&json!("Table"));
                 let is_bookmark = fields.get("type") == Some(&json!("BOOKMARK"));
                 let fields = fields.iter().map(|(name, value)| {
                     let mut value = value.clone();

@@ -58,7 +58,8 @@ In some steps of these sequences a part of the answer is left out: the status th
 and the finalizer that holds it (the embedded server has none: objects go with their definition); the words of parsers
 that are not ours (YAML, CEL); messages that show an object as Go prints it, or a name that was drawn; the question ids
 of webhooks, and who owns the fields of a binding that they are asked about; the version after an apply without effect,
-which is a write or none depending on the second.
+which is a write or none depending on the second; the descriptions of the columns of built-in tables, which nothing shows;
+who built the server; the paths and schemas of OpenAPI documents, which kubectl's own tests look at.
 
 | sequence | not compared in some of its answers |
 |---|---|

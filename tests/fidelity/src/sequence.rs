@@ -91,6 +91,7 @@ pub(crate) enum Ask {
     Watch {
         path: String,
         name: String,
+        accept: Option<String>,
     },
     /// Collects the events of a watch.
     Events {
@@ -299,7 +300,8 @@ impl Reader {
             let path = self.expand(path)?.0;
             let mark = if path.contains('?') { '&' } else { '?' };
             let name = step.r#as.clone().unwrap_or_default();
-            return Ok(Ask::Watch { path: format!("{path}{mark}watch=true"), name });
+            let accept = step.accept.clone();
+            return Ok(Ask::Watch { path: format!("{path}{mark}watch=true"), name, accept });
         }
         if let Some(name) = &step.events {
             let until = match step.until.as_deref().ok_or("events up to what?")? {

@@ -126,7 +126,9 @@ impl Session<'_> {
                 self.remember(step, send, &answer.body);
                 self.shown(step, &answer)
             }
-            Ask::Watch { path, name } => self.watch(step, position, path, name).await,
+            Ask::Watch { path, name, accept } => {
+                self.watch(step, position, (path, accept.as_deref()), name).await
+            }
             Ask::Events { name, until } => self.events(step, position, name, until).await,
             Ask::Reviews { ordered } => {
                 let namespace = self.known.get("ns").cloned().unwrap_or_default();
@@ -148,9 +150,15 @@ impl Session<'_> {
     }
 
     /// Begins a watch.
-    async fn watch(&mut self, step: &Step, position: usize, path: &str, name: &str) -> Value {
+    async fn watch(
+        &mut self,
+        step: &Step,
+        position: usize,
+        (path, accept): (&str, Option<&str>),
+        name: &str,
+    ) -> Value {
         let path = self.fill(path);
-        let request = request("GET", &path, None, None, String::new());
+        let request = request("GET", &path, None, accept, String::new());
         let response = match timeout(DEADLINE, self.server.client.send(request)).await {
             Ok(Ok(response)) => response,
             other => return json!({ "failed": format!("{:?}", other.map(|sent| sent.map(|_| ()))) }),
@@ -182,7 +190,11 @@ impl Session<'_> {
                     let is_last = match until {
                         Until::End => false,
                         Until::Bookmark => event.get("type") == Some(&json!("BOOKMARK")),
-                        Until::Object(name) => event.pointer("/object/metadata/name") == Some(&json!(name)),
+                        Until::Object(name) => {
+                            let of_row = || event.pointer("/object/rows/0/object/metadata/name");
+                            let shown = event.pointer("/object/metadata/name").or_else(of_row);
+                            shown == Some(&json!(name))
+                        }
                     };
                     let mut event = event;
                     for pointer in &step.ignore {

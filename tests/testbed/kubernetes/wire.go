@@ -11,8 +11,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Kinds that are created and never kept, so that no definition tells of them.
-var reviews = []schema.GroupVersionKind{
+// Kinds that are sent and never kept, so that no definition tells of them.
+var sent = []schema.GroupVersionKind{
+	{Version: "v1", Kind: "DeleteOptions"},
 	{Group: "authentication.k8s.io", Version: "v1", Kind: "SelfSubjectReview"},
 	{Group: "authorization.k8s.io", Version: "v1", Kind: "SelfSubjectAccessReview"},
 	{Group: "authorization.k8s.io", Version: "v1", Kind: "SelfSubjectRulesReview"},
@@ -21,7 +22,7 @@ var reviews = []schema.GroupVersionKind{
 // wire prints, for each kind, its type, and for each type its fields: number, name in JSON and type. A type begins with
 // "*" where nothing is something else than zero, with "[]" or "{}" where there are several.
 func wire(definitions map[string]definition) error {
-	kinds := reviews
+	kinds := sent
 	for _, definition := range definitions {
 		kinds = append(kinds, definition.Kinds...)
 	}

@@ -45,20 +45,25 @@ pub(super) fn labels(object: &Value, pointer: &str) -> String {
 
 /// A selector as people write it.
 fn selector(object: &Value, pointer: &str) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    let said = labels(object, &format!("{pointer}/matchLabels"));
-    parts.extend((said != NONE).then_some(said));
+    let wanted = object.pointer(&format!("{pointer}/matchLabels")).and_then(Value::as_object);
+    let equal = |(key, value): (&String, &Value)| {
+        (key.clone(), format!("{key}={}", value.as_str().unwrap_or_default()))
+    };
+    let mut parts: Vec<(String, String)> = wanted.into_iter().flatten().map(equal).collect();
     for rule in list(object, &format!("{pointer}/matchExpressions")) {
         let values: BTreeSet<&str> = list(rule, "/values").iter().filter_map(Value::as_str).collect();
         let values = values.into_iter().collect::<Vec<_>>().join(",");
         let key = text(rule, "/key");
-        parts.push(match text(rule, "/operator") {
+        let said = match text(rule, "/operator") {
             "In" => format!("{key} in ({values})"),
             "NotIn" => format!("{key} notin ({values})"),
             "DoesNotExist" => format!("!{key}"),
             _ => key.to_owned(),
-        });
+        };
+        parts.push((key.to_owned(), said));
     }
+    parts.sort_by(|(key, _), (other, _)| key.cmp(other));
+    let parts: Vec<String> = parts.into_iter().map(|(_, said)| said).collect();
     if parts.is_empty() { NONE.to_owned() } else { parts.join(",") }
 }
 
@@ -190,7 +195,7 @@ pub(super) const EVENTS: &[Column] = &[
     column("Reason", |object, _| text(object, "/reason").into()),
     column("Object", |object, _| {
         let (kind, name) = (text(object, "/involvedObject/kind"), text(object, "/involvedObject/name"));
-        if kind.is_empty() { name.into() } else { format!("{}/{name}", kind.to_lowercase()).into() }
+        format!("{}/{name}", kind.to_lowercase()).into()
     }),
     wide(column("Subobject", |object, _| text(object, "/involvedObject/fieldPath").into())),
     wide(column("Source", |object, _| event_source(object).into())),

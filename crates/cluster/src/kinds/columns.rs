@@ -106,9 +106,10 @@ impl OwnColumn {
         };
         match (self.kind.as_str(), found) {
             (_, Value::Null) => Value::Null,
-            ("string", Value::String(_)) | ("boolean", Value::Bool(_)) => found.clone(),
+            ("string", Value::String(_)) | ("boolean", Value::Bool(_)) | ("number", Value::Number(_)) => {
+                found.clone()
+            }
             ("string", other) => other.to_string().into(),
-            ("number", Value::Number(number)) => number.as_f64().map_or(Value::Null, Value::from),
             #[expect(clippy::cast_possible_truncation, reason = "as Go does")]
             ("integer", Value::Number(number)) => {
                 let whole = number.as_i64().or_else(|| number.as_f64().map(|number| number as i64));

@@ -54,12 +54,11 @@ impl Shown {
                 restarts.add(container);
                 match Container::of(container) {
                     Container::Waiting(reason) | Container::Ended(reason) => status = reason,
-                    Container::EndedSilently(how) if status.is_empty() => status = how,
                     Container::Ready => {
                         is_running = true;
                         ready += 1;
                     }
-                    Container::EndedSilently(_) | Container::Other => {}
+                    Container::Other => {}
                 }
             }
             if status == "Completed" && is_running {
@@ -117,9 +116,7 @@ impl<'a> Sidecars<'a> {
                 Container::Waiting(reason) if reason == "PodInitializing" => {
                     format!("Init:{index}/{}", all.len())
                 }
-                Container::Waiting(said) | Container::Ended(said) | Container::EndedSilently(said) => {
-                    format!("Init:{said}")
-                }
+                Container::Waiting(said) | Container::Ended(said) => format!("Init:{said}"),
                 Container::Ready | Container::Other => format!("Init:{index}/{}", all.len()),
             });
         }
@@ -131,7 +128,6 @@ impl<'a> Sidecars<'a> {
 enum Container {
     Waiting(String),
     Ended(String),
-    EndedSilently(String),
     Ready,
     Other,
 }
@@ -149,7 +145,7 @@ impl Container {
         if status.pointer("/state/terminated").is_some() {
             let signal = number(status, "/state/terminated/signal").unwrap_or_default();
             let code = number(status, "/state/terminated/exitCode").unwrap_or_default();
-            return Container::EndedSilently(if signal == 0 {
+            return Container::Ended(if signal == 0 {
                 format!("ExitCode:{code}")
             } else {
                 format!("Signal:{signal}")

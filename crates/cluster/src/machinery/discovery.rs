@@ -258,9 +258,13 @@ fn of_kind(kind: &Kind, version: &Version) -> Vec<Entry> {
 
 /// By what clients notice that objects are stored in another version.
 fn storage_hash(kind: &Kind) -> String {
-    // Events are stored as those of the core group, whichever group shows them.
-    let group = if kind.group == "events.k8s.io" { "" } else { &kind.group };
-    let name = format!("{group}/{}/{}", kind.stored, kind.kind);
+    let name = match kind.group.as_str() {
+        // Whichever group shows them.
+        "events.k8s.io" => format!("/{}/{}", kind.stored, kind.kind),
+        // As ever.
+        group @ "apiextensions.k8s.io" => format!("{group}/v1beta1/{}", kind.kind),
+        group => format!("{group}/{}/{}", kind.stored, kind.kind),
+    };
     let digest = ring::digest::digest(&ring::digest::SHA256, name.as_bytes());
     STANDARD.encode(digest.as_ref().get(..8).unwrap_or_default())
 }

@@ -65,7 +65,8 @@ pub(crate) fn read(body: &[u8]) -> Result<Value, ProtobufError> {
             _ => {}
         }
     }
-    let name = format!("{api_version}/{kind}");
+    // Every group has options of deletions, all of them alike.
+    let name = if kind == "DeleteOptions" { format!("v1/{kind}") } else { format!("{api_version}/{kind}") };
     let root = types.kinds.get(&name).ok_or(ProtobufError::Kind(name))?;
     let mut object = types.message(root, raw, 0)?;
     object.insert("apiVersion".into(), api_version.into());

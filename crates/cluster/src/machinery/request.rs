@@ -262,7 +262,7 @@ fn shape(accept: &str, query: &Query) -> Result<Shape, Refusal> {
     for wanted in accept.split(',').map(str::trim) {
         let parts: Vec<&str> = wanted.split(';').map(str::trim).collect();
         let media = parts.first().copied().unwrap_or_default();
-        if !matches!(media, "application/json" | "application/*" | "*/*") {
+        if !matches!(media, "application/json" | "*/*") {
             continue;
         }
         let is = |part| parts.contains(&part);

@@ -183,8 +183,12 @@ impl Server {
         match self.keep(request).await {
             Ok(Outcome::Reply(reply)) => {
                 let mut response = respond(reply.code, reply.body, &reply.warnings, None);
-                let content_type = HeaderValue::from_static(reply.content_type);
-                response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+                if reply.code == StatusCode::NO_CONTENT {
+                    response.headers_mut().remove(header::CONTENT_TYPE);
+                } else {
+                    let content_type = HeaderValue::from_static(reply.content_type);
+                    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+                }
                 response
             }
             Ok(Outcome::Text(text)) => {
