@@ -57,6 +57,21 @@ if ((${#missing[@]})); then
   fi
 fi
 
+# The official Python client, for one test; without Python that test says so and is skipped.
+key=$(sha256sum "$here/python/requirements.txt")
+venv=$cache/python-${key:0:16}
+if [[ ! -d $venv ]] && command -v python3 >/dev/null; then
+  say "installing Python's Kubernetes client"
+  rm -rf "$venv.part"
+  if mkdir -p "$cache" && python3 -m venv "$venv.part" &&
+    "$venv.part/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$here/python/requirements.txt"; then
+    mv -T "$venv.part" "$venv"
+  else
+    say "Python's Kubernetes client cannot be installed: its test will be skipped"
+  fi
+fi
+[[ -d $venv ]] && ln -sfn "$venv" "$cache/python"
+
 [[ -d $bin ]] && exit
 command -v go >/dev/null || die "Go is missing: install it (see the go line of $here/kubernetes/go.mod for the version)"
 mkdir -p "$cache"

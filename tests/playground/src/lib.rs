@@ -8,6 +8,7 @@
 //! A command that both clusters are asked must say the same, apart from what differs from one run to the next.
 
 pub mod neutral;
+pub mod script;
 pub mod shell;
 
 use std::io;

@@ -170,7 +170,7 @@ pub(super) const CLAIMS: &[Column] = &[
     column("Status", |object, _| phase(object).into()),
     column("Volume", |object, _| text(object, "/spec/volumeName").into()),
     column("Capacity", |object, _| {
-        if is_bound(object) { text(object, "/status/capacity/storage").into() } else { "".into() }
+        if is_bound(object) { or(text(object, "/status/capacity/storage"), "0").into() } else { "".into() }
     }),
     column("Access Modes", |object, _| {
         if is_bound(object) { access_modes(object, "/status/accessModes").into() } else { "".into() }

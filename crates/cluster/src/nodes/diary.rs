@@ -13,11 +13,22 @@ use crate::machinery::logs::{Line, Log, Logs};
 /// Lines that are kept of one run of a container: a pod that flaps for an hour says no more.
 const MAX_LINES: usize = 500;
 
+/// Pods that are remembered after they have gone, so that whoever follows a log hears its end.
+const MAX_GONE: usize = 64;
+
 /// The logs of all containers. Clones are the same diary.
 #[derive(Clone, Debug, Default)]
 pub struct Diary {
-    runs: Arc<Mutex<BTreeMap<Key, BTreeMap<String, Runs>>>>,
+    pods: Arc<Mutex<Pods>>,
     said: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Pods {
+    /// By pod and container.
+    runs: BTreeMap<Key, BTreeMap<String, Runs>>,
+    /// Oldest first.
+    gone: VecDeque<Key>,
 }
 
 /// The present run of a container and the one before.
@@ -58,8 +69,8 @@ impl Runs {
 }
 
 impl Diary {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, BTreeMap<String, Runs>>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Pods> {
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes down what has become of a pod since it was last looked at.
@@ -72,7 +83,7 @@ impl Diary {
         }
         {
             let mut all = self.lock();
-            let runs = all.entry(pod.key.clone()).or_default();
+            let runs = all.runs.entry(pod.key.clone()).or_default();
             for container in &pod.containers {
                 note_container(runs.entry(container.name.clone()).or_default(), before, pod, container, at);
             }
@@ -84,11 +95,21 @@ impl Diary {
         self.said.send_modify(|said| *said += 1);
     }
 
-    /// Forgets a pod that is gone.
-    pub(super) fn forget(&self, pod: &Key) {
-        if self.lock().remove(pod).is_some() {
-            self.said.send_modify(|said| *said += 1);
+    /// Ends the logs of a pod that is gone.
+    pub(super) fn end(&self, pod: &Key) {
+        let mut all = self.lock();
+        let Pods { runs, gone } = &mut *all;
+        if let Some(runs) = runs.get_mut(pod) {
+            runs.values_mut().for_each(Runs::end);
+            gone.push_back(pod.clone());
         }
+        if gone.len() > MAX_GONE
+            && let Some(oldest) = gone.pop_front()
+        {
+            runs.remove(&oldest);
+        }
+        drop(all);
+        self.said.send_modify(|said| *said += 1);
     }
 }
 
@@ -171,7 +192,7 @@ fn note_init(runs: &mut Runs, (was, is): (Turn, Turn), container: &Container, at
 impl Logs for Diary {
     fn read(&self, pod_uid: &str, container: &str, previous: bool) -> Option<Log> {
         let all = self.lock();
-        let runs = all.iter().find(|(key, _)| ***key == *pod_uid)?.1.get(container)?;
+        let runs = all.runs.iter().find(|(key, _)| ***key == *pod_uid)?.1.get(container)?;
         let run = if previous { runs.previous.as_ref() } else { runs.present.as_ref() }?;
         Some(Log { lines: run.lines.iter().cloned().collect(), is_over: previous || run.is_over })
     }
@@ -180,3 +201,7 @@ impl Logs for Diary {
         self.said.subscribe()
     }
 }
+
+#[cfg(test)]
+#[path = "diary_tests.rs"]
+mod tests;

@@ -148,7 +148,7 @@ impl Pods {
     }
 
     fn gone(&mut self, key: Key) -> Vec<Key> {
-        self.diary.forget(&key);
+        self.diary.end(&key);
         if let Some(Known { address: Some(address), .. }) = self.known.remove(&key) {
             self.addresses.used.remove(&address);
             self.network.hide(address, &key);
