@@ -13,6 +13,7 @@ mod screen;
 mod status;
 mod steer;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -25,10 +26,6 @@ use connect::Connection;
 struct Arguments {
     #[command(flatten)]
     connection: Connection,
-    #[cfg(feature = "playground")]
-    #[command(subcommand)]
-    command: Option<Command>,
-    #[cfg(not(feature = "playground"))]
     #[command(subcommand)]
     command: Command,
 }
@@ -55,15 +52,21 @@ enum Command {
 /// The exit code for a request that could not be carried out; clap uses 2 for one it could not understand.
 const FAILED: u8 = 1;
 
+/// The words of the command line. Without any, that of the playground, where there is one.
+fn command_line() -> Vec<OsString> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    if cfg!(feature = "playground") && words.len() == 1 {
+        words.push("playground".into());
+    }
+    words
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(command_line());
     // Fails only if a provider is installed already, and then there is one.
     rustls::crypto::ring::default_provider().install_default().ok();
-    let command = arguments.command;
-    #[cfg(feature = "playground")]
-    let command = command.unwrap_or_else(|| Command::Playground(playground::Arguments::default()));
-    let done = match command {
+    let done = match arguments.command {
         #[cfg(feature = "playground")]
         Command::Playground(playground) => playground::run(playground).await,
         Command::Run(run) => run::run(&arguments.connection, run).await,

@@ -3,7 +3,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
-    clippy::indexing_slicing,
     reason = "a test, which clippy recognises by an attribute that this kind does not have"
 )]
 
@@ -43,9 +42,10 @@ fn main() -> ExitCode {
     if let Some(file) = env::var_os(FILE) {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            match env::var(ROOM).is_ok() {
-                true => fill(Path::new(&file)).await,
-                false => write(Path::new(&file)).await,
+            if env::var(ROOM).is_ok() {
+                fill(Path::new(&file)).await;
+            } else {
+                write(Path::new(&file)).await;
             }
         });
         return ExitCode::SUCCESS;

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         })
     };
     let trials = vec![
-        trial("every_command_of_the_tour_works_as_printed", |stage| stage.tour()),
+        trial("every_command_of_the_tour_works_as_printed", Stage::tour),
         trial("every_command_that_the_playground_prints_works_as_printed", |stage| stage.printed.clone()),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -92,7 +92,7 @@ impl Stage {
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
         let sink = Arc::clone(&told);
         std::thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| sink.lock().unwrap().push(line))
+            lines.map_while(Result::ok).for_each(|line| sink.lock().unwrap().push(line));
         });
         until(DEADLINE, "the end of the first rollout", || async {
             let told = told.lock().unwrap();

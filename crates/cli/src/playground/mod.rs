@@ -81,13 +81,6 @@ pub(crate) struct Arguments {
     fast: bool,
 }
 
-impl Default for Arguments {
-    fn default() -> Self {
-        let address = Ipv4Addr::LOCALHOST.into();
-        Self { data_dir: None, no_demo: false, port: PORT, address, fast: false }
-    }
-}
-
 /// Runs until somebody quits.
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let folder = Folder::open(arguments.data_dir.as_deref())?;
@@ -236,3 +229,7 @@ fn stop_on_panic(stop: watch::Sender<bool>) -> Arc<AtomicBool> {
     }));
     has_panicked
 }
+
+#[cfg(test)]
+#[path = "playground_tests.rs"]
+mod tests;

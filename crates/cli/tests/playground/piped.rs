@@ -70,3 +70,13 @@ fn a_dumb_terminal_gets_lines() {
     terminal.signal("TERM");
     assert!(terminal.end().success());
 }
+
+#[test]
+fn without_a_subcommand_there_is_a_playground() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sts-plus"));
+    command.env_clear().env("STS_PLUS_PORT", "0").stdout(Stdio::piped());
+    let mut running = Running(command.spawn().expect("the binary runs"));
+    let first = BufReader::new(running.0.stdout.take().expect("piped")).lines().next();
+    assert!(first.is_some_and(|line| line.is_ok_and(|line| line.starts_with("sts-plus playground at"))));
+    assert!(running.0.wait().expect("a program that was started").success());
+}

@@ -2,9 +2,10 @@
 //! to do.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,6 @@ const FIRST: &str = "zone-a";
 const REST: Duration = Duration::from_secs(90);
 /// When a start that shows nothing is given up.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// How often memory and screens are looked at.
-const GLANCE: Duration = Duration::from_millis(1);
 
 /// Measures the playground.
 #[derive(Debug, Parser)]
@@ -68,14 +67,13 @@ fn run(binary: &Path) -> Result<()> {
 /// A playground in a terminal of its own.
 struct Player {
     child: Child,
-    screen: File,
+    screen: Receiver<Vec<u8>>,
     began: Instant,
 }
 
 impl Player {
     fn start(binary: &Path) -> Result<Self> {
         let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
-        rustix::io::ioctl_fionbio(&screen, true)?;
         grantpt(&screen)?;
         unlockpt(&screen)?;
         tcsetwinsize(&screen, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 })?;
@@ -90,37 +88,27 @@ impl Player {
             .stderr(Stdio::from(terminal))
             .spawn()
             .with_context(|| binary.display().to_string())?;
-        Ok(Self { child, screen: File::from(screen), began })
-    }
-
-    /// What has been written to the terminal since the last look.
-    fn read(&mut self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; 1 << 16];
-        match self.screen.read(&mut bytes) {
-            Ok(count) => bytes.truncate(count),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => bytes.clear(),
-            Err(error) => return Err(error).context("the playground has gone"),
-        }
-        Ok(bytes)
+        Ok(Self { child, screen: told(File::from(screen)), began })
     }
 
     fn first_screen(&mut self) -> Result<Duration> {
         let mut text = Vec::new();
-        while self.began.elapsed() < DEADLINE {
-            text.extend(self.read()?);
+        while let Some(left) = DEADLINE.checked_sub(self.began.elapsed()) {
+            text.extend(self.screen.recv_timeout(left).unwrap_or_default());
             if text.windows(FIRST.len()).any(|window| window == FIRST.as_bytes()) {
                 return Ok(self.began.elapsed());
             }
-            thread::sleep(GLANCE);
         }
         bail!("no screen: {}", String::from_utf8_lossy(&text))
     }
 
+    /// Lets a measured stretch of time pass.
     fn watch(&mut self, length: Duration) -> Result<()> {
         let end = Instant::now() + length;
-        while Instant::now() < end {
-            self.read()?;
-            thread::sleep(GLANCE * 50);
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            if self.screen.recv_timeout(left) == Err(RecvTimeoutError::Disconnected) {
+                bail!("the playground has gone");
+            }
         }
         Ok(())
     }
@@ -132,6 +120,21 @@ impl Player {
         let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
         Ok(kib / 1024.0)
     }
+}
+
+/// What is written to a terminal, as it comes.
+fn told(mut screen: File) -> Receiver<Vec<u8>> {
+    let (tell, told) = channel();
+    // Ends with the terminal.
+    thread::spawn(move || {
+        let mut bytes = vec![0; 1 << 16];
+        while let Ok(count @ 1..) = screen.read(&mut bytes) {
+            if tell.send(bytes.iter().take(count).copied().collect()).is_err() {
+                return;
+            }
+        }
+    });
+    told
 }
 
 impl Drop for Player {

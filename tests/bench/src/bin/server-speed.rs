@@ -2,7 +2,7 @@
 //! long a change takes to those who watch.
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -19,13 +19,14 @@ use serde_json::{Value, json};
 use sts_plus_cluster::Clock;
 use sts_plus_cluster::machinery::service::{Server, Settings};
 use sts_plus_cluster::serve::{self, Identity};
+use sts_plus_harness::wait::try_until;
 use sts_plus_harness::{Assets, ControlPlane, Options};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Objects that are created and updated in one go.
-const OBJECTS: usize = 2_000;
+const OBJECTS: u32 = 2_000;
 /// Who writes them at the same time.
 const WRITERS: usize = 16;
 /// How often both servers have their turn; the median counts.
@@ -128,13 +129,7 @@ async fn namespace(client: &Client, name: String) -> Result<String> {
     let space = serde_json::from_value(json!({ "metadata": { "name": name } }))?;
     Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &space).await?;
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &name);
-    let made = async {
-        while accounts.get_opt("default").await?.is_none() {
-            tokio::time::sleep(PACE).await;
-        }
-        anyhow::Ok(())
-    };
-    tokio::time::timeout(DEADLINE, made).await.context("no account for pods")??;
+    try_until(DEADLINE, "an account for pods", || async { Ok(accounts.get("default").await?) }).await?;
     Ok(name)
 }
 
@@ -158,8 +153,8 @@ async fn writes(client: &Client, round: usize) -> Result<[f64; 4]> {
 }
 
 /// Has all objects written by all writers; returns how many in a second.
-async fn all<F: Future<Output = Result<()>>>(write: impl Fn(usize) -> F) -> Result<f64> {
-    let next = AtomicUsize::new(0);
+async fn all<F: Future<Output = Result<()>>>(write: impl Fn(u32) -> F) -> Result<f64> {
+    let next = AtomicU32::new(0);
     let began = Instant::now();
     try_join_all((0..WRITERS).map(|_| async {
         loop {
@@ -171,7 +166,7 @@ async fn all<F: Future<Output = Result<()>>>(write: impl Fn(usize) -> F) -> Resu
         }
     }))
     .await?;
-    Ok(OBJECTS as f64 / began.elapsed().as_secs_f64())
+    Ok(f64::from(OBJECTS) / began.elapsed().as_secs_f64())
 }
 
 async fn create<K>(api: &Api<K>, object: &Value) -> Result<f64>
@@ -179,8 +174,9 @@ where
     K: Clone + DeserializeOwned + Serialize + std::fmt::Debug,
 {
     all(|number| async move {
+        let metadata = json!({ "name": format!("object-{number}"), "labels": { "app": "speed" } });
         let mut object = object.clone();
-        object["metadata"] = json!({ "name": format!("object-{number}"), "labels": { "app": "speed" } });
+        object.as_object_mut().context("an object")?.insert("metadata".to_owned(), metadata);
         api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
         Ok(())
     })

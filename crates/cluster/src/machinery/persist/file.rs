@@ -78,7 +78,12 @@ pub(super) fn make(file: &Path) -> Result<(), ReadError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(ReadError::Unusable(error)),
         _ => {}
     }
-    let database = Database::builder().set_cache_size(CACHE_BYTES).create(&new)?;
+    let mut options = OpenOptions::new();
+    // There are secrets in it.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let private = options.read(true).write(true).create_new(true).open(&new).map_err(ReadError::Unusable)?;
+    let database = Database::builder().set_cache_size(CACHE_BYTES).create_file(private)?;
     let transaction = database.begin_write()?;
     transaction.open_table(ABOUT)?.insert(ABOUT_FORMAT, FORMAT)?;
     transaction.open_table(OBJECTS)?;

@@ -122,6 +122,14 @@ async fn what_was_answered_is_there_again() {
 }
 
 #[tokio::test]
+#[cfg(unix)]
+async fn nobody_else_may_read_the_file() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_folder, file, _) = filled().await;
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[tokio::test]
 async fn nothing_is_drawn_twice() {
     let (_folder, file, mut seen) = filled().await;
     for round in 0..3 {
