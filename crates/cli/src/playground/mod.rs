@@ -84,10 +84,11 @@ pub(crate) struct Arguments {
 /// Runs until somebody quits.
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let folder = Folder::open(arguments.data_dir.as_deref())?;
+    let diary = Diary::default();
+    // First of all: it makes sure that nobody else has the folder.
+    let server = serve_from(&folder)?.with_logs(Arc::new(diary.clone()));
     folder.log()?;
     let door = Door::open(arguments.address, arguments.port, &folder).await?;
-    let diary = Diary::default();
-    let server = serve_from(&folder)?.with_logs(Arc::new(diary.clone()));
     let (stop, stopped) = watch::channel(false);
     stop_on_signals(&stop)?;
     let has_panicked = stop_on_panic(stop);
