@@ -154,16 +154,19 @@ impl Scene {
                     Some(change) => {
                         sight.take(change, Timestamp::now());
                         due.get_or_insert_with(|| Instant::now() + SETTLE);
+                        // Lines tell of everything, also of what is over in a moment.
+                        let tells = matches!(display, Display::Lines(_));
+                        if tells && !display.show(&self.picture(&sight, None)).context("cannot write")? {
+                            return Ok(());
+                        }
                     }
                     None => bail!("the cluster can no longer be watched"),
                 },
                 () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     due = None;
                     let picture = self.picture(&sight, last.clone());
-                    match display.show(&picture) {
-                        // A reader that has gone away, such as head, has seen enough.
-                        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
-                        shown => shown.context("cannot draw")?,
+                    if !display.show(&picture).context("cannot draw")? {
+                        return Ok(());
                     }
                 }
             }
