@@ -43,7 +43,7 @@ fn objects() -> Result<Vec<Value>> {
     Ok(objects)
 }
 
-/// Whether all that was applied is up, so that there is something to roll: `expected` pods and all of them Ready.
+/// Whether all that was applied is up, so that there is something to roll.
 pub(super) fn is_up(sight: &Sight) -> bool {
     let is_ready = |pod: &super::rows::Pod| pod.state() == State::Ready;
     sight.pods.len() >= PODS && sight.pods.values().all(is_ready)

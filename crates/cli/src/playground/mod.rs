@@ -84,10 +84,11 @@ pub(crate) struct Arguments {
 /// Runs until somebody quits.
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let folder = Folder::open(arguments.data_dir.as_deref())?;
+    let diary = Diary::default();
+    // First of all: it makes sure that nobody else has the folder.
+    let server = serve_from(&folder)?.with_logs(Arc::new(diary.clone()));
     folder.log()?;
     let door = Door::open(arguments.address, arguments.port, &folder).await?;
-    let diary = Diary::default();
-    let server = serve_from(&folder)?.with_logs(Arc::new(diary.clone()));
     let (stop, stopped) = watch::channel(false);
     stop_on_signals(&stop)?;
     let has_panicked = stop_on_panic(stop);
@@ -153,16 +154,19 @@ impl Scene {
                     Some(change) => {
                         sight.take(change, Timestamp::now());
                         due.get_or_insert_with(|| Instant::now() + SETTLE);
+                        // Lines tell of everything, also of what is over in a moment.
+                        let tells = matches!(display, Display::Lines(_));
+                        if tells && !display.show(&self.picture(&sight, None)).context("cannot write")? {
+                            return Ok(());
+                        }
                     }
                     None => bail!("the cluster can no longer be watched"),
                 },
                 () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     due = None;
                     let picture = self.picture(&sight, last.clone());
-                    match display.show(&picture) {
-                        // A reader that has gone away, such as head, has seen enough.
-                        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
-                        shown => shown.context("cannot draw")?,
+                    if !display.show(&picture).context("cannot draw")? {
+                        return Ok(());
                     }
                 }
             }

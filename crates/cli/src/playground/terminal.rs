@@ -41,25 +41,30 @@ impl Display {
     pub(super) fn open(address: &str, guide: &Guide) -> Result<Self> {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         if is_dumb || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-            return greet(address, guide).map(|()| Self::Lines(Box::default())).context("cannot write");
+            return match write(&greeting(address, guide)) {
+                // Whoever has seen enough already is noticed with the next line.
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write"),
+                _ => Ok(Self::Lines(Box::default())),
+            };
         }
         Screen::enter()
             .map(Self::Screen)
             .context("cannot draw on this terminal; for lines, try: sts-plus playground | cat")
     }
 
-    /// Shows a picture.
-    pub(super) fn show(&mut self, picture: &Picture) -> io::Result<()> {
-        match self {
+    /// Shows a picture. False: nobody looks any more, such as when lines go to head.
+    pub(super) fn show(&mut self, picture: &Picture) -> io::Result<bool> {
+        let shown = match self {
             Self::Screen(screen) => screen.show(picture),
             Self::Lines(told) => {
-                let mut out = io::stdout().lock();
-                for line in lines(told, picture, jiff::Timestamp::now()) {
-                    writeln!(out, "{line}")?;
-                }
+                let lines = lines(told, picture, jiff::Timestamp::now());
                 **told = picture.clone();
-                out.flush()
+                write(&lines)
             }
+        };
+        match shown {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            shown => shown.map(|()| true),
         }
     }
 
@@ -76,14 +81,18 @@ impl Display {
     }
 }
 
-/// What somebody without a screen has to know.
-fn greet(address: &str, guide: &Guide) -> io::Result<()> {
+fn write(lines: &[String]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "sts-plus playground at {address}; Ctrl-C ends it. Try in another terminal:")?;
-    for command in guide.long() {
-        writeln!(out, "  {command}")?;
+    for line in lines {
+        writeln!(out, "{line}")?;
     }
     out.flush()
+}
+
+/// What somebody without a screen has to know.
+fn greeting(address: &str, guide: &Guide) -> Vec<String> {
+    let first = format!("sts-plus playground at {address}; Ctrl-C ends it. Try in another terminal:");
+    std::iter::once(first).chain(guide.long().map(|command| format!("  {command}"))).collect()
 }
 
 /// A terminal in our hands until this is dropped.

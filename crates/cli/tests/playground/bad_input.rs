@@ -78,6 +78,25 @@ fn a_damaged_data_file_is_refused_with_a_copy_kept_and_nothing_overwritten() {
 }
 
 #[test]
+fn a_data_file_of_a_newer_version_is_refused_and_left_as_it_is() {
+    let folder = left();
+    let file = folder.path().join("cluster.redb");
+    let database = redb::Database::open(&file).expect("the file of a cluster");
+    let write = database.begin_write().expect("a file of the test's own");
+    let about = redb::TableDefinition::<&str, u64>::new("about");
+    write
+        .open_table(about)
+        .and_then(|mut about| Ok(about.insert("format", 999).map(drop)?))
+        .expect("its format");
+    write.commit().expect("written");
+    drop(database);
+    let before = std::fs::read(&file).expect("a file");
+    let error = refusal(&run(&["--port", "0", "--data-dir", folder.path().to_str().expect("UTF-8")]));
+    assert!(error.contains("newer version") && error.contains("999"), "{error}");
+    assert!(std::fs::read(&file).expect("still there") == before);
+}
+
+#[test]
 fn a_data_folder_that_is_in_use_is_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut terminal = start(&folder);

@@ -27,7 +27,7 @@ fn there_is_a_line_for_each_thing_that_happens_and_no_escape_code() {
     let mut missing = vec![
         "sts-plus playground at https://127.0.0.1:",
         "KUBECONFIG=",
-        "pod/store-zone-a-0 starting (new revision ",
+        "pod/store-zone-a-0 stopping (old revision ",
         "pod/store-zone-a-0 ready (new revision ",
         "$ kubectl set env statefulset --all VERSION=2",
         "statefulset/store-zone-a Rolling: rolling to revision store-zone-a-",
@@ -65,7 +65,7 @@ fn a_reader_that_has_seen_enough_ends_it() {
 fn a_dumb_terminal_gets_lines() {
     let mut command = playground(&["--fast", "--port", "0"]);
     let mut terminal = Terminal::start(command.env("TERM", "dumb"), (80, 24));
-    terminal.wait("lines", |screen| screen.contains("pod/store-zone-a-0 starting"));
+    terminal.wait("lines", |screen| screen.contains("pod/store-zone-a-0 "));
     assert!(!terminal.look(|seen| seen.parser.screen().alternate_screen()));
     terminal.signal("TERM");
     assert!(terminal.end().success());
