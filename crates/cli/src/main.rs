@@ -16,6 +16,7 @@ mod steer;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use connect::Connection;
@@ -52,18 +53,29 @@ enum Command {
 /// The exit code for a request that could not be carried out; clap uses 2 for one it could not understand.
 const FAILED: u8 = 1;
 
-/// The words of the command line. Without any, that of the playground, where there is one.
-fn command_line() -> Vec<OsString> {
-    let mut words: Vec<OsString> = std::env::args_os().collect();
-    if cfg!(feature = "playground") && words.len() == 1 {
-        words.push("playground".into());
+/// What the command line asks for. Where it names no subcommand, it is about the playground, if there is one.
+fn arguments() -> Arguments {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let error = match Arguments::try_parse_from(&words) {
+        Ok(arguments) => return arguments,
+        Err(error) => error,
+    };
+    let is_about_playground = match words.get(1) {
+        None => true,
+        // A flag is the playground's own, or nobody's.
+        Some(first) => error.kind() == ErrorKind::UnknownArgument && first.to_string_lossy().starts_with('-'),
+    };
+    if !(cfg!(feature = "playground") && is_about_playground) {
+        error.exit();
     }
-    words
+    let (program, flags) = words.split_at(words.len().min(1));
+    let words = program.iter().cloned().chain(["playground".into()]).chain(flags.iter().cloned());
+    Arguments::parse_from(words)
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse_from(command_line());
+    let arguments = arguments();
     // Fails only if a provider is installed already, and then there is one.
     rustls::crypto::ring::default_provider().install_default().ok();
     let done = match arguments.command {

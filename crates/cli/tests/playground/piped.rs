@@ -73,10 +73,31 @@ fn a_dumb_terminal_gets_lines() {
 
 #[test]
 fn without_a_subcommand_there_is_a_playground() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sts-plus"));
-    command.env_clear().env("STS_PLUS_PORT", "0").stdout(Stdio::piped());
-    let mut running = Running(command.spawn().expect("the binary runs"));
-    let first = BufReader::new(running.0.stdout.take().expect("piped")).lines().next();
-    assert!(first.is_some_and(|line| line.is_ok_and(|line| line.starts_with("sts-plus playground at"))));
-    assert!(running.0.wait().expect("a program that was started").success());
+    for flags in [&[][..], &["--no-demo", "--fast"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sts-plus"));
+        command.env_clear().env("STS_PLUS_PORT", "0").args(flags).stdout(Stdio::piped());
+        let mut running = Running(command.spawn().expect("the binary runs"));
+        let first = BufReader::new(running.0.stdout.take().expect("piped")).lines().next();
+        assert!(first.is_some_and(|line| line.is_ok_and(|line| line.starts_with("sts-plus playground at"))));
+        // An empty one has nothing to tell to the reader who has gone, and does not notice.
+        let killed = Command::new("kill").arg(running.0.id().to_string()).status().expect("kill runs");
+        assert!(killed.success());
+        assert!(running.0.wait().expect("a program that was started").success());
+    }
+}
+
+#[test]
+fn flags_that_are_not_the_playgrounds_own_are_refused() {
+    for (flags, told) in [
+        (&["--kubeconfig", "none"][..], "subcommand"),
+        (&["--no-such-flag"], "--no-such-flag"),
+        (&["--port", "many"], "many"),
+        (&["no-such-command"], "no-such-command"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sts-plus"));
+        let output = command.env_clear().args(flags).output().expect("the binary runs");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(told), "{flags:?}: {error}");
+    }
 }

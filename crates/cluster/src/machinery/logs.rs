@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::{Stream, StreamExt};
+use http::request::Parts;
+use http::{Method, StatusCode};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -12,6 +14,8 @@ use super::answer::{About, Refusal};
 use super::object::{self, list, text};
 use super::request::Query;
 use super::schema::Cause;
+use super::service::{Outcome, Reply, Server};
+use crate::kinds::Kind;
 
 /// Whoever keeps what containers say.
 pub trait Logs: Send + Sync {
@@ -211,5 +215,36 @@ impl Reading {
                 self.ended = true;
             }
         }
+    }
+}
+
+impl Server {
+    /// What a container has said.
+    pub(super) fn log(
+        &self,
+        parts: &Parts,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Outcome, Refusal> {
+        if parts.method != Method::GET {
+            return Err(Refusal::method_not_allowed());
+        }
+        let (pod, now) = {
+            let state = self.lock();
+            let pod = state.store.get(&kind.key(namespace, name)).cloned();
+            (pod.ok_or_else(|| Refusal::not_found(kind.resource(), name))?, state.clock.timestamp())
+        };
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let options = Options::read(&query, &pod, now)?;
+        let is_placed = !text(&pod, "/spec/nodeName").is_empty();
+        let Some(logs) = self.logs.clone().filter(|_| is_placed) else {
+            let reply = Reply::new(StatusCode::NO_CONTENT, Vec::new());
+            return Ok(Outcome::Reply(reply));
+        };
+        let uid = object::uid(&pod).to_owned();
+        let log = logs.read(&uid, &options.container, options.previous);
+        let log = log.ok_or_else(|| silence(&pod, &options))?;
+        Ok(Outcome::Text(lines(logs, uid, options, &log).boxed()))
     }
 }

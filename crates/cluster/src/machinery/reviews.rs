@@ -1,11 +1,14 @@
 //! Questions that are asked by creating something: may I, what may I, who am I. Here everybody may do everything.
 
+use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::answer::{About, Refusal};
 use super::object::{self, text};
 use super::request::Place;
 use super::schema::Cause;
+use super::service::{AskedBody, Reply, Server, in_json, read_body};
+use super::show;
 use super::state::State;
 
 /// Who everybody is.
@@ -117,4 +120,24 @@ fn what_may_i(shown: &mut Map<String, Value>, _: &State) -> Result<(), Refusal> 
     });
     shown.insert("status".into(), status);
     Ok(())
+}
+
+impl Server {
+    /// Answers a question that is asked by creating something.
+    pub(super) async fn review(
+        &self,
+        review: &Review,
+        method: &Method,
+        place: &Place,
+        (content_type, body): (&str, AskedBody),
+    ) -> Result<Reply, Refusal> {
+        if method != Method::POST || place.name.is_some() {
+            return Err(Refusal::method_not_allowed());
+        }
+        let mut content_type = content_type.to_owned();
+        let body = read_body(in_json(&mut content_type, body).await?).await?;
+        let asked = super::json::read(&body).map_err(Refusal::bad_request)?.value;
+        let answer = review.answer(asked, &self.lock())?;
+        Ok(Reply::new(StatusCode::CREATED, show::bytes(&answer)))
+    }
 }

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
@@ -25,12 +24,12 @@ use super::discovery::{self, Page};
 use super::draft::{Draft, Written};
 use super::hollow;
 use super::journal::Journal;
-use super::logs::{self, Logs};
+use super::logs::Logs;
 use super::object;
 use super::protobuf;
 use super::read;
-use super::request::{Place, Query, Request, Shape, header_text};
-use super::reviews::{self, Review};
+use super::request::{Place, Request, Shape, header_text};
+use super::reviews;
 use super::scale;
 use super::schema::DefinitionsError;
 use super::show::{self, View};
@@ -88,7 +87,7 @@ impl Settings {
 pub struct Server {
     state: Arc<Mutex<State>>,
     admission: Admission,
-    logs: Option<Arc<dyn Logs>>,
+    pub(super) logs: Option<Arc<dyn Logs>>,
     journal: Option<Arc<dyn Journal>>,
 }
 
@@ -96,10 +95,10 @@ pub struct Server {
 pub type AnswerBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// The body of a request, from wherever it came.
-type AskedBody = UnsyncBoxBody<Bytes, std::io::Error>;
+pub(super) type AskedBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// The answer to a request.
-struct Reply {
+pub(super) struct Reply {
     code: StatusCode,
     body: Vec<u8>,
     warnings: Vec<String>,
@@ -107,8 +106,12 @@ struct Reply {
 }
 
 impl Reply {
+    pub(super) fn new(code: StatusCode, body: Vec<u8>) -> Self {
+        Reply { code, body, warnings: Vec::new(), content_type: discovery::JSON }
+    }
+
     fn ok(body: Vec<u8>) -> Self {
-        Reply { code: StatusCode::OK, body, warnings: Vec::new(), content_type: discovery::JSON }
+        Reply::new(StatusCode::OK, body)
     }
 }
 
@@ -118,7 +121,7 @@ impl From<Page> for Reply {
     }
 }
 
-enum Outcome {
+pub(super) enum Outcome {
     Reply(Reply),
     Watch(Box<watch::Watch>),
     /// Plain text, as it comes.
@@ -265,7 +268,10 @@ impl Server {
             return if kind.custom { Ok(Outcome::NotFound) } else { Err(Refusal::no_such_resource()) };
         }
         if let Some(refusal) = hollow::refusal(&place) {
-            return Err(refusal);
+            let name = place.name.as_deref().unwrap_or_default();
+            let key = kind.key(place.namespace.as_deref().unwrap_or_default(), name);
+            let exists = self.lock().store.get(&key).is_some();
+            return Err(if exists { refusal } else { Refusal::not_found(kind.resource(), name) });
         }
         if let ("", "pods", Some(name), Some("log")) =
             (kind.group.as_str(), kind.plural.as_str(), &place.name, place.subresource.as_deref())
@@ -287,47 +293,6 @@ impl Server {
             reply.warnings.insert(0, told.clone());
         }
         Ok(outcome)
-    }
-
-    /// Answers a question that is asked by creating something.
-    async fn review(
-        &self,
-        review: &Review,
-        method: &Method,
-        place: &Place,
-        (content_type, body): (&str, AskedBody),
-    ) -> Result<Reply, Refusal> {
-        if method != Method::POST || place.name.is_some() {
-            return Err(Refusal::method_not_allowed());
-        }
-        let mut content_type = content_type.to_owned();
-        let body = read_body(in_json(&mut content_type, body).await?).await?;
-        let asked = super::json::read(&body).map_err(Refusal::bad_request)?.value;
-        let answer = review.answer(asked, &self.lock())?;
-        Ok(Reply { code: StatusCode::CREATED, ..Reply::ok(show::bytes(&answer)) })
-    }
-
-    /// What a container has said.
-    fn log(&self, parts: &Parts, kind: &Kind, namespace: &str, name: &str) -> Result<Outcome, Refusal> {
-        if parts.method != Method::GET {
-            return Err(Refusal::method_not_allowed());
-        }
-        let (pod, now) = {
-            let state = self.lock();
-            let pod = state.store.get(&kind.key(namespace, name)).cloned();
-            (pod.ok_or_else(|| Refusal::not_found(kind.resource(), name))?, state.clock.timestamp())
-        };
-        let query = Query::parse(parts.uri.query().unwrap_or_default());
-        let options = logs::Options::read(&query, &pod, now)?;
-        let is_placed = !object::text(&pod, "/spec/nodeName").is_empty();
-        let Some(logs) = self.logs.clone().filter(|_| is_placed) else {
-            let reply = Reply { code: StatusCode::NO_CONTENT, ..Reply::ok(Vec::new()) };
-            return Ok(Outcome::Reply(reply));
-        };
-        let uid = object::uid(&pod).to_owned();
-        let log = logs.read(&uid, &options.container, options.previous);
-        let log = log.ok_or_else(|| logs::silence(&pod, &options))?;
-        Ok(Outcome::Text(logs::lines(logs, uid, options, &log).boxed()))
     }
 
     async fn serve(
@@ -568,7 +533,7 @@ fn check_subresource(kind: &Kind, version: &Version, place: &Place, method: &Met
     }
 }
 
-async fn read_body(body: AskedBody) -> Result<Bytes, Refusal> {
+pub(super) async fn read_body(body: AskedBody) -> Result<Bytes, Refusal> {
     match Limited::new(body, MAX_BODY_BYTES).collect().await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
@@ -579,7 +544,7 @@ async fn read_body(body: AskedBody) -> Result<Bytes, Refusal> {
 }
 
 /// The same body in JSON if it is in protobuf and of a kind that is known, and its type changed accordingly.
-async fn in_json(content_type: &mut String, body: AskedBody) -> Result<AskedBody, Refusal> {
+pub(super) async fn in_json(content_type: &mut String, body: AskedBody) -> Result<AskedBody, Refusal> {
     if content_type != protobuf::MEDIA_TYPE {
         return Ok(body);
     }
