@@ -290,6 +290,16 @@ impl Act {
         let _: Value = pods.create_subresource("binding", pod, &parameters, &binding).await.unwrap();
     }
 
+    /// Waits until something was told for a reason.
+    pub async fn told(&self, reason: &str) {
+        until(DEADLINE, format!("{reason} to be told"), || async {
+            let events = Events::read(&self.user, &self.namespace).await?;
+            let is_told = events.messages(reason).next().is_some();
+            if is_told { Ok(()) } else { Err(NotYet::saw(events)) }
+        })
+        .await;
+    }
+
     /// Waits until an object is not there.
     pub async fn absent(&self, kind: Kind, name: &str) {
         until(DEADLINE, format!("{name} to be gone"), || async {

@@ -26,7 +26,15 @@ fn claim(name: &str, owners: &[Value]) -> Value {
 async fn same_when_a_claim_has_another_controller(act: &Act) {
     let keeper = act.foreigner("keeper").await;
     act.create(Kind::Claim, claim("data-web-0", &[keeper])).await;
-    act.create_set(&Set::new("web", 2).claims(&["data"]).retention("Retain", "Delete")).await;
+    // The claim is told of while its pod is Pending: the pod stays so until that was heard.
+    let scheduler = json!({ "spec": { "schedulerName": "nobody" } });
+    let set = Set::new("web", 2).claims(&["data"]).retention("Retain", "Delete").template(scheduler);
+    act.create_set(&set).await;
+    act.settled("pending", pods("web-0!").claims("data-web-0@keeper")).await;
+    act.told("ConflictingController").await;
+    act.bind("web-0", "node-a").await;
+    act.settled("the next is pending", pods("web-0 web-1!").claims("data-web-0@keeper data-web-1@web")).await;
+    act.bind("web-1", "node-b").await;
     act.settled("created", pods("web-0 web-1").claims("data-web-0@keeper data-web-1@web")).await;
     act.merge(Kind::Claim, "data-web-0", json!({ "metadata": { "ownerReferences": null } })).await;
     act.nudge("web", Kind::Claim, "data-web-0", |claim| !claim.owner_references().is_empty()).await;
