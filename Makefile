@@ -21,8 +21,8 @@ coverage = --cfg fuzzing -C codegen-units=1 -C passes=sancov-module -C llvm-args
 bench-cluster: testbed
 	cargo run --locked -q --release -p sts-plus-simulate --bin bench-cluster
 	cargo run --locked -q --release -p sts-plus-bench --bin server-speed
-	cargo build --locked -q --release -p sts-plus-cli
-	cargo run --locked -q --release -p sts-plus-bench --bin first-screen -- --binary $(CARGO_TARGET_DIR)/release/sts-plus
+	cargo build --locked -q -p sts-plus-cli
+	cargo run --locked -q --release -p sts-plus-bench --bin first-screen -- --binary $(CARGO_TARGET_DIR)/debug/sts-plus
 # The chart's copy of the kinds, after a change of their types in crates/api.
 crds: ; cargo build --locked -p sts-plus-cli && $(CARGO_TARGET_DIR)/debug/sts-plus crds >charts/sts-plus/files/crds.yaml
 # The schemas of built-in kinds that the embedded cluster serves and what they do not say of Go, after a change of the test bed's Kubernetes.
