@@ -111,7 +111,7 @@ impl EmbeddedCluster {
             stop_delay: Delay::fixed(STEP),
             placement: Placement::Clusters,
             clock: Some(clock),
-            diary,
+            diary: Some(diary),
             ..Config::default()
         };
         let nodes = HollowNodes::new(door.client(NODES), config).start();

@@ -74,7 +74,7 @@ impl Cluster {
             stop_delay,
             placement: Placement::Clusters,
             loopback: Some(Loopback::here()),
-            diary,
+            diary: Some(diary),
             ..Config::default()
         };
         let nodes = HollowNodes::new(client.clone(), config).start();

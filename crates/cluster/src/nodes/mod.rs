@@ -103,8 +103,9 @@ pub struct Config {
     pub transport: Option<Arc<dyn Transport>>,
     /// Where pods listen for programs outside this process; none: nowhere.
     pub loopback: Option<Loopback>,
-    /// Where it is written down what containers do; the server that is given the same one shows it as their logs.
-    pub diary: Diary,
+    /// Where it is written down what containers do; the server that is given the same one shows it as their logs. None:
+    /// nobody keeps it.
+    pub diary: Option<Diary>,
 }
 
 /// There is no hollow node of this name.

@@ -48,7 +48,7 @@ pub(super) struct Pods {
     clock: Clock,
     network: Network,
     transport: Arc<dyn Transport>,
-    diary: Diary,
+    diary: Option<Diary>,
 }
 
 struct Known {
@@ -70,7 +70,7 @@ impl Pods {
             clock,
             network,
             transport,
-            diary: Diary::default(),
+            diary: None,
         }
     }
 
@@ -90,14 +90,16 @@ impl Pods {
     }
 
     /// Writes down what containers do.
-    pub(super) fn writing(self, diary: Diary) -> Self {
+    pub(super) fn writing(self, diary: Option<Diary>) -> Self {
         Pods { diary, ..self }
     }
 
     fn seen(&mut self, pod: Pod, now: Moment) -> Vec<Key> {
         let key = pod.key.clone();
         let before = self.known.get(&key).map(|known| &known.pod);
-        self.diary.note(before, &pod, self.clock.wall_at(now));
+        if let Some(diary) = &self.diary {
+            diary.note(before, &pod, self.clock.wall_at(now));
+        }
         let shown: Option<Ipv4Addr> = pod.ip.as_ref().and_then(|ip| ip.parse().ok());
         let (address, mut progress, probing) = match self.known.remove(&key) {
             Some(known) => (known.address.or(shown), known.progress, known.probing),
@@ -148,7 +150,9 @@ impl Pods {
     }
 
     fn gone(&mut self, key: Key) -> Vec<Key> {
-        self.diary.end(&key);
+        if let Some(diary) = &self.diary {
+            diary.end(&key);
+        }
         if let Some(Known { address: Some(address), .. }) = self.known.remove(&key) {
             self.addresses.used.remove(&address);
             self.network.hide(address, &key);
