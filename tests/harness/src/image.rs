@@ -5,6 +5,7 @@ use std::{
     env, fs,
     io::{self, Write},
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use ring::digest::{SHA256, digest};
@@ -64,8 +65,17 @@ impl Image {
         self.with(path, Content::File { bytes: bytes.into(), mode: 0o644 })
     }
 
-    /// Adds a program of this machine, which must be linked statically.
+    /// Adds a program of this machine, with the shared libraries that it is linked with.
     pub fn program(self, path: &str, source: &Path) -> io::Result<Self> {
+        // It fails, and prints nothing of use, for what is linked statically or is no binary at all.
+        let linked = Command::new("ldd").arg(source).output()?.stdout;
+        let program = self.executable(path, source)?;
+        libraries(&String::from_utf8_lossy(&linked))
+            .into_iter()
+            .try_fold(program, |image, library| image.executable(library, Path::new(library)))
+    }
+
+    fn executable(self, path: &str, source: &Path) -> io::Result<Self> {
         Ok(self.with(path, Content::File { bytes: fs::read(source)?, mode: 0o755 }))
     }
 
@@ -115,6 +125,12 @@ impl Image {
         }
         layer.into_inner()
     }
+}
+
+/// The files that `ldd` names: each line has one, after an arrow where it was searched for, before its address.
+fn libraries(linked: &str) -> Vec<&str> {
+    let lines = linked.lines().filter(|line| line.ends_with(')'));
+    lines.filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/'))).collect()
 }
 
 fn append(archive: &mut Builder<impl Write>, path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {

@@ -56,6 +56,23 @@ fn programs_may_be_run_and_links_point_to_one() {
 }
 
 #[test]
+fn shared_libraries_and_their_loader_come_along() {
+    let linked = "\tlinux-vdso.so.1 (0x00007ffd)\n\
+                  \tlibgcc_s.so.1 => /lib/x86_64-linux-gnu/libgcc_s.so.1 (0x00007f5a)\n\
+                  \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f59)\n\
+                  \t/lib64/ld-linux-x86-64.so.2 (0x00007f5b)\n";
+    let expected = [
+        "/lib/x86_64-linux-gnu/libgcc_s.so.1",
+        "/lib/x86_64-linux-gnu/libc.so.6",
+        "/lib64/ld-linux-x86-64.so.2",
+    ];
+    assert_eq!(libraries(linked), expected);
+    for nothing in ["", "\tstatically linked\n", "/bin/true: not a dynamic executable\n"] {
+        assert_eq!(libraries(nothing), [""; 0]);
+    }
+}
+
+#[test]
 fn the_digest_is_the_well_known_one() {
     assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }

@@ -34,6 +34,7 @@
 pub mod access;
 pub mod assets;
 pub mod audit;
+pub mod binary;
 pub mod control_plane;
 pub mod credential;
 pub mod faults;

@@ -1,12 +1,11 @@
 //! The operator as users run it: a process, with leader election.
 
-use std::env;
-use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use sts_plus_api::keys;
+pub use sts_plus_harness::binary::find;
 use sts_plus_harness::process::{Process, Signal};
 use sts_plus_harness::wait::{NotYet, until};
 
@@ -14,23 +13,6 @@ use crate::cluster::{Account, Request};
 use crate::observer::DEADLINE;
 use crate::rules;
 use crate::scene::Scene;
-
-/// Names the binary to test; without it, the one beside this test's own folder.
-const VARIABLE: &str = "STS_PLUS_BIN";
-
-/// Where the binary is, or why there is none.
-pub fn find() -> Result<PathBuf, String> {
-    let beside = || Some(env::current_exe().ok()?.parent()?.parent()?.join("sts-plus"));
-    let path = env::var_os(VARIABLE).map(PathBuf::from).or_else(beside).unwrap_or_default();
-    if path.is_file() {
-        Ok(path)
-    } else {
-        let path = path.display();
-        Err(format!(
-            "there is no binary {path}: build it (cargo build -p sts-plus-cli) or name it in {VARIABLE}"
-        ))
-    }
-}
 
 /// One replica of the operator, with a name and an account of its own.
 pub struct Replica {

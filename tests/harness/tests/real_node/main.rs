@@ -15,7 +15,6 @@ mod stages;
 mod workload;
 
 use std::{
-    env,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -24,7 +23,7 @@ use std::{
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use sts_plus_harness::{
-    Assets, Image, RealNode, cannot_run,
+    Assets, Image, RealNode, binary, cannot_run,
     real_node::{self, Unsupported},
     sandbox::{Place, Sandbox},
 };
@@ -111,7 +110,7 @@ fn main() -> ExitCode {
 fn start(sandbox: Sandbox, assets: &Assets) -> Result<Cluster, Unavailable> {
     let runtime = Runtime::new().unwrap();
     let mut stages = Stages::begin("the node");
-    let sts_plus = dist_binary();
+    let sts_plus = binary::find();
     let mut images = vec![workload::image("v1"), workload::image("v2")];
     images.extend(gated::images());
     images.extend(ledger::images());
@@ -143,16 +142,8 @@ async fn describe(node: &RealNode) {
     eprintln!("{}", node.log_tails());
 }
 
-/// What `make dist` makes.
-fn dist_binary() -> Result<PathBuf, String> {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").into();
-    let target = PathBuf::from(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(default));
-    let binary =
-        target.join(format!("{}-unknown-linux-gnu", env::consts::ARCH)).join("dist").join("sts-plus");
-    if binary.is_file() { Ok(binary) } else { Err(format!("{} is missing: run make dist", binary.display())) }
-}
-
-/// As the Containerfile makes it.
+/// As the Containerfile makes it, but for the binary: the static one of `make dist` takes minutes to link, and can be named
+/// in `STS_PLUS_BIN`.
 fn image(binary: &Path) -> Image {
     let certificates = std::fs::read("/etc/ssl/certs/ca-certificates.crt").unwrap();
     Image::new(operator::IMAGE, &["/sts-plus"], &["run"])
