@@ -14,6 +14,7 @@ mod docs;
 mod layers;
 mod licences;
 mod manifests;
+mod test_command;
 mod tidy;
 
 use std::path::{Path, PathBuf};
