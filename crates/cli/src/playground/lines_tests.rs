@@ -23,6 +23,31 @@ fn every_transition_is_one_line_and_rest_is_silence() {
 }
 
 #[test]
+fn a_pod_deleted_for_a_revision_that_the_set_does_not_report_yet_is_an_old_one() {
+    let mut sample = Sample::rolling();
+    sample.revision("store-zone-a", "58aabb", 1);
+    sample.revision("store-zone-a", "7966aa", 2);
+    let before = Picture::new(&sample.0);
+    // The set's status still names 7966aa.
+    sample.revision("store-zone-a", "99ccdd", 3);
+    sample.pod("store-zone-a-0", "zone-a", "7966aa", Health::Stopping);
+    let now = "2026-11-16T12:00:05Z".parse().unwrap();
+    let after = Picture::new(&sample.0);
+    assert_eq!(lines(&before, &after, now), ["12:00:05 pod/store-zone-a-0 stopping (old revision 7966)"]);
+    sample.pod("store-zone-a-0", "zone-a", "99ccdd", Health::Starting);
+    let successor = Picture::new(&sample.0);
+    assert_eq!(lines(&after, &successor, now), ["12:00:05 pod/store-zone-a-0 starting (new revision 99cc)"]);
+    // A template that comes back has a higher number than before; a watch that is behind shows the lower one.
+    sample.revision("store-zone-a", "7966aa", 4);
+    sample.revision("store-zone-a", "7966aa", 2);
+    sample.pod("store-zone-a-0", "zone-a", "7966aa", Health::Ready);
+    assert_eq!(
+        lines(&successor, &Picture::new(&sample.0), now),
+        ["12:00:05 pod/store-zone-a-0 ready (new revision 7966)"]
+    );
+}
+
+#[test]
 fn what_comes_and_goes_is_told() {
     let (nothing, something) = (Sample::default(), Sample::rolling());
     let came = told(&nothing, &something);

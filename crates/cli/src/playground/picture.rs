@@ -96,7 +96,7 @@ impl State {
 }
 
 impl Cell {
-    fn new(pod: &Pod, set: &Set) -> Self {
+    fn new(pod: &Pod, target: Option<&str>) -> Self {
         let revision = pod.revision().unwrap_or_default();
         let hash = revision.rsplit('-').next().unwrap_or_default();
         Self {
@@ -106,7 +106,7 @@ impl Cell {
                 ordinal => ordinal.to_string(),
             },
             revision: hash.chars().take(REVISION_CHARACTERS).collect(),
-            is_new: pod.revision().is_some() && pod.revision() == set.target(),
+            is_new: pod.revision().is_some() && pod.revision() == target,
             state: pod.state(),
         }
     }
@@ -192,6 +192,7 @@ fn workload(sight: &Sight, zones: &[&str], title: String, says: Vec<String>, set
     sets.sort_by_key(|set| set.called());
     for set in sets {
         let own = set.name();
+        let target = sight.target(set);
         let mut pods: Vec<&Pod> =
             sight.pods.values().filter(|pod| pod.set().as_ref() == Some(&own)).collect();
         pods.sort_by_key(|pod| (pod.ordinal(), pod.called()));
@@ -205,8 +206,8 @@ fn workload(sight: &Sight, zones: &[&str], title: String, says: Vec<String>, set
             let node = pod.node().and_then(|node| sight.nodes.get(&(String::new(), node.to_owned())));
             let zone = node.and_then(|node| node.zone()).or_else(|| set.zone());
             match zone.and_then(position) {
-                Some(column) => by_zone.entry(column).or_default().push(Cell::new(pod, set)),
-                None => unplaced.push(Cell::new(pod, set)),
+                Some(column) => by_zone.entry(column).or_default().push(Cell::new(pod, target)),
+                None => unplaced.push(Cell::new(pod, target)),
             }
         }
         let state = set.rollout_status().map(|status| status.state).unwrap_or_default();

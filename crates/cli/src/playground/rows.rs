@@ -49,6 +49,12 @@ impl Metadata {
     fn full_name(&self) -> Name {
         (self.namespace.clone(), self.name.clone())
     }
+
+    /// The set that owns it.
+    fn set(&self) -> Option<Name> {
+        let owner = self.owner_references.iter().find(|owner| owner.kind == "StatefulSet")?;
+        Some((self.namespace.clone(), owner.name.clone()))
+    }
 }
 
 /// A node.
@@ -128,7 +134,7 @@ impl Set {
         self.metadata.annotations.get(keys::ROLLOUT_STATUS).and_then(|text| RolloutStatus::parse(text))
     }
 
-    /// The revision that its pods shall have.
+    /// The revision that its pods shall have, as its controller last reported it: after it has acted on it.
     pub(super) fn target(&self) -> Option<&str> {
         self.status.update_revision.as_deref()
     }
@@ -146,6 +152,32 @@ impl Set {
     pub(super) fn version(&self) -> Option<u64> {
         let mut variables = self.spec.template.spec.containers.iter().flat_map(|container| &container.env);
         variables.find(|variable| variable.name == VERSION)?.value.parse().ok()
+    }
+}
+
+/// A ControllerRevision: a template that a set has or had.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Revision {
+    metadata: Metadata,
+    /// It grows with each template, also with one that comes back.
+    #[serde(default)]
+    pub(super) revision: i64,
+}
+
+impl Row for Revision {
+    fn name(&self) -> Name {
+        self.metadata.full_name()
+    }
+}
+
+impl Revision {
+    pub(super) fn called(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// The set whose template it is.
+    pub(super) fn set(&self) -> Option<Name> {
+        self.metadata.set()
     }
 }
 
@@ -225,8 +257,7 @@ impl Pod {
 
     /// The set that it belongs to.
     pub(super) fn set(&self) -> Option<Name> {
-        let owner = self.metadata.owner_references.iter().find(|owner| owner.kind == "StatefulSet")?;
-        Some((self.metadata.namespace.clone(), owner.name.clone()))
+        self.metadata.set()
     }
 
     /// What follows the name of its set.

@@ -91,6 +91,17 @@ impl Sample {
         })
     }
 
+    /// A revision of a set: the latest is the one with the highest number.
+    pub(super) fn revision(&mut self, set: &str, hash: &str, number: i64) {
+        self.take(Change::Revisions(row(json!({
+            "metadata": {
+                "name": format!("{set}-{hash}"), "namespace": "default",
+                "ownerReferences": [{ "kind": "StatefulSet", "name": set }],
+            },
+            "revision": number,
+        }))));
+    }
+
     /// Puts an object in the place of a set.
     pub(super) fn change_set(&mut self, name: &str, change: impl FnOnce(&mut Value)) {
         let mut object = Self::bare_set(name, &json!({}));

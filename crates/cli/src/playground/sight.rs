@@ -2,19 +2,23 @@
 //!
 //! Each kind is followed by a task of its own: a watch that begins with all there is, and begins anew when it ends. What
 //! a new beginning no longer shows is gone.
+//!
+//! Watches of different kinds do not wait for each other, so a pod may be seen to be deleted before the revision that it is
+//! deleted for. Whether a pod is outdated is shown with every line about it, so the revisions are read before a pod is shown
+//! that has just appeared or stops.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use futures::TryStreamExt;
 use jiff::Timestamp;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, WatchEvent, WatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, WatchEvent, WatchParams};
 use sts_plus_api::keys;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::metrics;
-use super::rows::{Event, Name, Node, Pod, Rollout, Row, Set, Settings};
+use super::rows::{Event, Name, Node, Pod, Revision, Rollout, Row, Set, Settings};
 
 /// Changes that may wait to be looked at; then the watches wait, and the server cuts off what waits for too long.
 const MAX_WAITING_CHANGES: usize = 1024;
@@ -37,6 +41,7 @@ pub(super) struct Said {
 pub(super) struct Sight {
     pub(super) nodes: BTreeMap<Name, Node>,
     pub(super) sets: BTreeMap<Name, Set>,
+    pub(super) revisions: BTreeMap<Name, Revision>,
     pub(super) pods: BTreeMap<Name, Pod>,
     pub(super) rollouts: BTreeMap<Name, Rollout>,
     /// What the playground's metrics are.
@@ -52,6 +57,7 @@ pub(super) struct Sight {
 pub(super) enum Change {
     Nodes(Shown<Node>),
     Sets(Shown<Set>),
+    Revisions(Shown<Revision>),
     Pods(Shown<Pod>),
     Rollouts(Shown<Rollout>),
     Settings(Shown<Settings>),
@@ -73,6 +79,8 @@ impl Sight {
         match change {
             Change::Nodes(shown) => take(&mut self.nodes, shown),
             Change::Sets(shown) => take(&mut self.sets, shown),
+            Change::Revisions(Shown::Seen(revision)) if self.knows_later(&revision) => {}
+            Change::Revisions(shown) => take(&mut self.revisions, shown),
             Change::Pods(shown) => take(&mut self.pods, shown),
             Change::Rollouts(shown) => take(&mut self.rollouts, shown),
             Change::Settings(Shown::Seen(settings)) if settings.name() == metrics::place() => {
@@ -84,6 +92,23 @@ impl Sight {
             }
             Change::Settings(_) | Change::Events(_) => {}
         }
+    }
+
+    /// Whether a revision that is shown has been read before in a later state: its number only grows.
+    fn knows_later(&self, shown: &Revision) -> bool {
+        self.revisions.get(&shown.name()).is_some_and(|known| known.revision > shown.revision)
+    }
+
+    /// The revision that the pods of a set shall have: the latest one. The set's status names it as well, but only after the
+    /// first pods have been deleted for it.
+    pub(super) fn target<'a>(&'a self, set: &'a Set) -> Option<&'a str> {
+        let own = Some(set.name());
+        let latest = self
+            .revisions
+            .values()
+            .filter(|revision| revision.set() == own)
+            .max_by_key(|revision| revision.revision);
+        latest.map(Revision::called).or_else(|| set.target())
     }
 
     /// Whether an event of a set repeats that of its PhasedRollout, as each of them does.
@@ -129,10 +154,11 @@ pub(super) fn follow(client: &kube::Client, tasks: &mut JoinSet<()>) -> mpsc::Re
     let mut follow = |group: &str, version: &str, kind: &str, send: Send| {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+        let revisions = (kind == "Pod").then(|| revisions(client));
         let changes = changes.clone();
         tasks.spawn(async move {
             loop {
-                if let Err(error) = watch(&api, send, &changes).await {
+                if let Err(error) = watch(&api, send, revisions.as_ref(), &changes).await {
                     tracing::debug!("the view's watch of {} begins anew: {error}", resource.plural);
                     tokio::time::sleep(RETRY).await;
                 }
@@ -144,6 +170,7 @@ pub(super) fn follow(client: &kube::Client, tasks: &mut JoinSet<()>) -> mpsc::Re
     };
     follow("", "v1", "Node", |shown| decoded(shown).map(Change::Nodes));
     follow("apps", "v1", "StatefulSet", |shown| decoded(shown).map(Change::Sets));
+    follow("apps", "v1", "ControllerRevision", |shown| decoded(shown).map(Change::Revisions));
     follow("", "v1", "Pod", |shown| decoded(shown).map(Change::Pods));
     follow("sts.plus", "v1alpha1", "PhasedRollout", |shown| decoded(shown).map(Change::Rollouts));
     follow("", "v1", "ConfigMap", |shown| decoded(shown).map(Change::Settings));
@@ -164,17 +191,45 @@ fn decoded<R: Row>(shown: Shown<DynamicObject>) -> Option<Shown<R>> {
     }
 }
 
-/// One watch from its beginning to its end.
-async fn watch(api: &Api<DynamicObject>, read: Send, changes: &mpsc::Sender<Change>) -> kube::Result<()> {
+fn revisions(client: &kube::Client) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", "ControllerRevision"));
+    Api::all_with(client.clone(), &resource)
+}
+
+/// One watch from its beginning to its end. With `revisions`, those there are come before what is shown because of them.
+async fn watch(
+    api: &Api<DynamicObject>,
+    read: Send,
+    revisions: Option<&Api<DynamicObject>>,
+    changes: &mpsc::Sender<Change>,
+) -> kube::Result<()> {
     let send = async |shown| {
         if let Some(change) = read(shown) {
             // The receiver is gone when the view is; then nobody minds.
             changes.send(change).await.ok();
         }
     };
+    let catch_up = async || -> kube::Result<()> {
+        let Some(revisions) = revisions else { return Ok(()) };
+        for revision in revisions.list(&ListParams::default()).await?.items {
+            if let Some(shown) = decoded(Shown::Seen(revision)) {
+                changes.send(Change::Revisions(shown)).await.ok();
+            }
+        }
+        Ok(())
+    };
     let mut all = Some(BTreeSet::new());
     let mut events = std::pin::pin!(api.watch(&WatchParams::default().initial_events(), "").await?);
+    catch_up().await?;
     while let Some(event) = events.try_next().await? {
+        let follows_from_a_revision = match &event {
+            WatchEvent::Added(_) => all.is_none(),
+            WatchEvent::Modified(object) => object.metadata.deletion_timestamp.is_some(),
+            _ => false,
+        };
+        if follows_from_a_revision {
+            catch_up().await?;
+        }
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 all.as_mut().map(|all| all.insert(name(&object)));
@@ -200,3 +255,7 @@ fn name(object: &DynamicObject) -> Name {
     let metadata = &object.metadata;
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
+
+#[cfg(test)]
+#[path = "sight_tests.rs"]
+mod tests;

@@ -14,6 +14,10 @@ use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 /// Bounds a hang; what is waited for takes a few seconds.
 pub(crate) const DEADLINE: Duration = Duration::from_mins(2);
 
+/// What the screen of the terminal has at least, whatever size the program is told: vt100 cannot wrap a line where there is no
+/// other line, nor draw a wide character where there is one column, and output for the size before may still be on its way.
+const LEAST: u16 = 2;
+
 /// A program and the terminal that it runs in.
 pub(crate) struct Terminal {
     child: Child,
@@ -60,7 +64,7 @@ impl Terminal {
 
     /// Gives the terminal another size, and tells the program as the kernel would.
     pub(crate) fn resize(&mut self, columns: u16, rows: u16) {
-        self.look(|seen| seen.parser.screen_mut().set_size(rows.max(1), columns.max(1)));
+        self.look(|seen| seen.parser.screen_mut().set_size(rows.max(LEAST), columns.max(LEAST)));
         resize(&self.master, columns, rows);
         self.signal("WINCH");
     }
@@ -139,5 +143,18 @@ fn read(mut source: File, (seen, changed): &(Mutex<Seen>, Condvar)) {
         seen.frames.push(frame);
         seen.chunks.push((Instant::now(), bytes[..read].to_vec()));
         changed.notify_all();
+    }
+}
+
+#[test]
+fn a_screen_that_shrinks_takes_what_was_written_for_the_one_before() {
+    let mut program = Command::new("sleep");
+    let mut terminal = Terminal::start(program.arg("1000"), (80, 24));
+    for (columns, rows) in [(40, 10), (1, 1), (0, 0), (80, 24)] {
+        let mark = terminal.mark();
+        terminal.resize(columns, rows);
+        let last_line = format!("\u{1b}[24;1H{}", "\u{4e16}wide".repeat(16));
+        terminal.slave.write_all(last_line.as_bytes()).expect("a terminal that can be written to");
+        terminal.wait_since(mark, "what was written", |_| true);
     }
 }
