@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
 use serde_json::{Value, json};
-use sts_plus_harness::output::output;
+use sts_plus_harness::output::{OutputError, output};
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_harness::{Assets, ControlPlane, Options};
 
@@ -87,11 +87,26 @@ impl Bed {
         self.kubectl_with(arguments, "").await
     }
 
+    /// Asks again until all of this is in the answer: the server publishes names and schema of a kind some time after it
+    /// serves the kind itself.
+    pub(crate) async fn kubectl_shows(&self, arguments: &[&str], words: &[&str]) {
+        until(DEADLINE, format!("kubectl {} to show {words:?}", arguments.join(" ")), || async {
+            let shown = self.try_kubectl(arguments, "").await?;
+            let missing: Vec<_> = words.iter().filter(|words| !shown.contains(**words)).collect();
+            if missing.is_empty() { Ok(()) } else { Err(NotYet::saw((missing, shown))) }
+        })
+        .await;
+    }
+
     async fn kubectl_with(&self, arguments: &[&str], input: &str) -> String {
+        self.try_kubectl(arguments, input).await.unwrap()
+    }
+
+    async fn try_kubectl(&self, arguments: &[&str], input: &str) -> Result<String, OutputError> {
         let mut command = Command::new(&self.kubectl);
         let cache = self.server.folder().join("kubectl-cache");
         command.arg("--kubeconfig").arg(&self.kubeconfig).arg("--cache-dir").arg(cache).args(arguments);
-        output(command, input).await.unwrap()
+        output(command, input).await
     }
 }
 

@@ -204,6 +204,7 @@ async fn kubectl(bed: &Bed) {
     shown.data["status"] = samples::full_status();
     bed.rollouts.replace_status("shown", &PostParams::default(), &shown).await.unwrap();
 
+    bed.kubectl_shows(&["get", "phr", "shown"], &["WaitForChecks"]).await;
     let table = bed.kubectl(&["get", "phr", "shown"]).await;
     let lines: Vec<Vec<_>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     let header = [
@@ -223,12 +224,8 @@ async fn kubectl(bed: &Bed) {
     assert_eq!(lines[1].len(), header.len(), "{table}");
 
     for category in ["all", "sts-plus"] {
-        let names = bed.kubectl(&["get", category, "--output", "name"]).await;
-        assert!(names.lines().any(|name| name == "phasedrollout.sts.plus/shown"), "{category}: {names}");
+        bed.kubectl_shows(&["get", category, "--output", "name"], &["phasedrollout.sts.plus/shown\n"]).await;
     }
-    let explained = bed.kubectl(&["explain", "phr.spec.check"]).await;
-    for words in ["successThreshold\t<integer>", "query\t<Object> -required-", "data returned means that the"]
-    {
-        assert!(explained.contains(words), "{words:?} in:\n{explained}");
-    }
+    let words = ["successThreshold\t<integer>", "query\t<Object> -required-", "data returned means that the"];
+    bed.kubectl_shows(&["explain", "phr.spec.check"], &words).await;
 }
