@@ -14,7 +14,7 @@ export CARGO_TARGET_DIR
 # The README's test command. Go first, then Rust: two builds at once are slower than one after the other.
 test: ; @tests/run
 testbed: ; @tests/testbed/build.sh
-# The second pass looks at the binary of the image: only its own crate is compiled again, without the playground.
+# The second pass checks the binary of the image, which has no playground and which `make test` does not build.
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
