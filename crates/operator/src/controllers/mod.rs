@@ -28,6 +28,10 @@ fn regarding(set: &SetRow) -> Regarding {
 
 /// When a point of wall-clock time will be, on the clock that timers run on.
 fn monotonic(at: Timestamp, now: Timestamp) -> Instant {
-    let ahead = at.duration_since(now);
-    Instant::now() + Duration::try_from(ahead).unwrap_or_default()
+    later(Instant::now(), at, now)
+}
+
+/// The same, for a time of day that was read when the clock of timers showed `started`.
+fn later(started: Instant, at: Timestamp, now: Timestamp) -> Instant {
+    started + Duration::try_from(at.duration_since(now)).unwrap_or_default()
 }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
 use serde_json::Value;
 use sts_plus_api::keys;
 use sts_plus_planner::reason::Severity;
@@ -12,7 +11,7 @@ use sts_plus_planner::statefulset::world::{Features, Management, Memory, Standin
 use sts_plus_planner::statefulset::{Answer, Ask, Blocked, Gauges, Note, Plan, Purpose, Step, plan, tell};
 use tokio::time::Instant;
 
-use super::{monotonic, regarding};
+use super::{later, regarding};
 use crate::shell::api::{Api, ApiError, Place, Resource};
 use crate::shell::cache::{Cache, Touched};
 use crate::shell::events::Recorder;
@@ -53,7 +52,7 @@ pub struct StatefulSets {
 struct Known {
     uid: Arc<str>,
     domain: Domain,
-    status_written: Option<Timestamp>,
+    status_written: Option<Instant>,
     shown: Option<SetLabels>,
 }
 
@@ -119,18 +118,22 @@ impl StatefulSets {
             return Outcome::Settled;
         };
         let domain = Domain::of(&set);
-        let mut memory = Memory { status_written: self.recall(key, &set, &domain), ..Memory::default() };
+        let status_written = self.recall(key, &set, &domain);
+        let mut memory = Memory::default();
         let mut lane = match self.executor.enter(&domain).await {
             Ok(lane) => lane,
             Err(halt) => return ended(key, Some(halt), None),
         };
         for _ in 0..MAX_PLANS {
+            memory.status_age = status_written.map(|at| at.elapsed());
             let world = self.world(key, memory.clone());
             // A set that has come, gone or moved to another lane meanwhile has its key in the queue again.
             let Some(world) = world.filter(|world| Domain::of(&world.set) == domain) else {
                 return Outcome::Settled;
             };
-            let learned = match plan(&world, self.api.now()) {
+            // Both clocks at once: whoever sets the one while the pass is under way does not move its wake-up.
+            let (now, started) = (self.api.now(), Instant::now());
+            let learned = match plan(&world, now) {
                 Err(blocked) => return self.blocked(&world, &blocked),
                 Ok(Plan { ask: Some(Ask::Standing), .. }) => {
                     self.standing(&world.set).await.map(|standing| memory.standing = Some(standing))
@@ -140,7 +143,7 @@ impl StatefulSets {
                     Carried::Out(halt) => {
                         drop(lane);
                         self.show(key, &world, plan.gauges);
-                        let wake_at = plan.wake_at.map(|at| monotonic(at, self.api.now()));
+                        let wake_at = plan.wake_at.map(|at| later(started, at, now));
                         return ended(key, halt, wake_at);
                     }
                 },
@@ -157,10 +160,11 @@ impl StatefulSets {
         self.cache.store().world_of_set(&key.namespace, &key.name, memory, self.features)
     }
 
-    /// Writes what is planned. The status is written whatever became of the work, and what is not needed any more goes
-    /// whatever became of that; only a lost lease and a throttling server end a pass at once.
+    /// Writes what is planned. The status is written whatever became of the work, unless it would name a revision that is
+    /// not stored, and what is not needed any more is deleted whatever became of that; only a lost lease and a throttling
+    /// server end a pass at once.
     async fn carry_out(&self, key: &Key, lane: &mut Lane<'_>, world: &World, plan: &Plan) -> Carried {
-        let mut halted = None;
+        let (mut halted, mut failed) = (None, None);
         for step in &plan.work {
             let performed = lane.perform_batch(step.tasks.iter().map(|task| &task.action)).await;
             if let Some(name) = taken_name(step, &performed.answers) {
@@ -169,10 +173,11 @@ impl StatefulSets {
             self.tell(world, step, &performed.answers);
             halted = worse(halted, performed.halt);
             if halted.is_some() {
+                failed = Some(step);
                 break;
             }
         }
-        if let Some(status) = plan.status.as_ref().filter(|_| !is_final(halted.as_ref())) {
+        if let Some(status) = plan.status_after(failed).filter(|_| !is_final(halted.as_ref())) {
             let performed = lane.perform_batch([status]).await;
             if performed.halt.is_none() {
                 self.status_written(key, &world.set);
@@ -275,7 +280,7 @@ impl StatefulSets {
     }
 
     /// When this process last wrote the status of this very set.
-    fn recall(&self, key: &Key, set: &SetRow, domain: &Domain) -> Option<Timestamp> {
+    fn recall(&self, key: &Key, set: &SetRow, domain: &Domain) -> Option<Instant> {
         if self.known().get(key).is_some_and(|known| known.uid != set.uid) {
             self.forget(key);
         }
@@ -292,7 +297,7 @@ impl StatefulSets {
 
     fn status_written(&self, key: &Key, set: &SetRow) {
         if let Some(known) = self.known().get_mut(key).filter(|known| known.uid == set.uid) {
-            known.status_written = Some(self.api.now());
+            known.status_written = Some(Instant::now());
         }
     }
 

@@ -268,6 +268,17 @@ async fn the_status_is_written_though_the_pod_is_refused_and_the_refusal_is_told
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_status_names_a_revision_that_could_not_be_created() {
+    for (code, message) in [(403, "exceeded quota: q"), (422, "denied by a webhook"), (500, "no answer")] {
+        let bench = Bench::with_set();
+        bench.server.prepare(Method::POST, "revisions", code, refusal("Forbidden", message));
+        assert_eq!(bench.pass().await, Outcome::Failed);
+        let revision = format!("POST controllerrevisions/{}", revision_name(0));
+        assert_eq!(bench.server.take(), [revision], "{code}: neither pod nor status");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_throttles_is_asked_nothing_more_in_this_pass() {
     let bench = Bench::with_set();
     bench.server.prepare(Method::POST, "pods", 429, json!({}));

@@ -40,7 +40,7 @@ pub struct Plan {
     pub ask: Option<Ask>,
     /// Writes to pods, claims and revisions: each step only after all of the one before succeeded.
     pub work: Vec<Step>,
-    /// The status, where it has to be written now: after the work, whatever became of that.
+    /// The status, where it has to be written now: after the work, as far as [`Plan::status_after`] says.
     pub status: Option<Action>,
     /// Revisions that are not needed any more: after the status, whatever became of that.
     pub trim: Vec<Step>,
@@ -50,6 +50,15 @@ pub struct Plan {
     pub wake_at: Option<Timestamp>,
     /// What the set's metrics show; `None` where upstream shows nothing.
     pub gauges: Option<Gauges>,
+}
+
+impl Plan {
+    /// The status to write after the work, which ended at the step `failed` if one failed. A revision that could not be
+    /// stored must not be named: a rollout group would delete pods for it that nobody can create. As upstream, such a
+    /// pass writes no status.
+    pub fn status_after(&self, failed: Option<&Step>) -> Option<&Action> {
+        self.status.as_ref().filter(|_| !failed.is_some_and(Step::stores_revision))
+    }
 }
 
 /// A read of the server.
@@ -64,6 +73,15 @@ pub enum Ask {
 pub struct Step {
     /// The writes.
     pub tasks: Vec<Task>,
+}
+
+impl Step {
+    /// Whether it makes the update revision the latest one that is stored.
+    fn stores_revision(&self) -> bool {
+        let stores =
+            |task: &Task| matches!(task.purpose, Purpose::CreateRevision | Purpose::RenumberRevision);
+        self.tasks.iter().any(stores)
+    }
 }
 
 /// A write and what it is for.

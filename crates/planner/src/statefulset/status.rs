@@ -1,8 +1,9 @@
 //! The status of a set: counted anew in each pass, written when it has changed, and not more often than somebody could read it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::json;
 use sts_plus_api::keys;
 
@@ -15,7 +16,7 @@ use crate::set::Strategy;
 
 /// While a set is in motion its counts are written this often at most: each pod that is replaced changes them five times,
 /// and whoever waits for the end is told at once.
-pub(super) const STATUS_PACE: SignedDuration = SignedDuration::from_secs(2);
+pub(super) const STATUS_PACE: Duration = Duration::from_secs(2);
 
 /// What the status shall say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,10 +77,10 @@ impl Status {
         if !self.differs(world) {
             return (None, None);
         }
-        let due = world.memory.status_written.and_then(|at| at.saturating_add(STATUS_PACE).ok());
+        let due_in = world.memory.status_age.and_then(|age| STATUS_PACE.checked_sub(age));
         let at_rest = draft.work.is_empty() && draft.slots.settled();
-        match due.filter(|due| due > now) {
-            Some(due) if !at_rest && !self.is_news(world) => (None, Some(due)),
+        match due_in.filter(|due_in| !due_in.is_zero()) {
+            Some(due_in) if !at_rest && !self.is_news(world) => (None, now.checked_add(due_in).ok()),
             _ => (Some(self.action(world)), None),
         }
     }

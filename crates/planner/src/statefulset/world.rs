@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -39,8 +40,8 @@ pub struct Memory {
     pub standing: Option<Standing>,
     /// The revisions that were found to have a name that was to be given to a new one, as read from the server.
     pub taken: BTreeMap<Box<str>, Arc<RevisionRow>>,
-    /// When this process last wrote the set's status.
-    pub status_written: Option<Timestamp>,
+    /// How long ago this process last wrote the set's status, by a clock that nobody sets.
+    pub status_age: Option<Duration>,
 }
 
 /// A set as the server has it.

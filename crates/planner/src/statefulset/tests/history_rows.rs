@@ -206,6 +206,35 @@ fn collisions_are_bounded() {
     assert_eq!(pass.writes, 16, "no name is tried twice");
 }
 
+/// A quota, a webhook or a missing permission: the status must not name a revision that is not stored.
+#[test]
+fn c_h3_a_revision_that_cannot_be_stored_is_not_named_in_the_status() {
+    let mut cluster = complete(|_| {});
+    let before = cluster.status().clone();
+    cluster.image("two");
+    for _ in 0..3 {
+        cluster.fail(
+            Op::Create,
+            Kind::Revision,
+            0,
+            How::Refused(Refusal::Failed("exceeded quota".to_owned())),
+        );
+        assert!(cluster.sync().failed());
+        assert_eq!(*cluster.status(), before, "the new generation is not observed");
+        assert_eq!(cluster.requested(Op::Status, Kind::StatefulSet), 0);
+    }
+    cluster.sync_well();
+    assert_eq!(cluster.status()["updateRevision"], name_for(&data("two"), 0));
+    // The same where an older revision cannot be made the latest one.
+    cluster.image("one");
+    let before = cluster.status().clone();
+    cluster.fail(Op::Patch, Kind::Revision, 0, internal_error());
+    assert!(cluster.sync().failed());
+    assert_eq!(*cluster.status(), before);
+    cluster.sync_well();
+    assert_eq!(cluster.status()["updateRevision"], name_for(&data("one"), 0));
+}
+
 /// A conflict is not tried again within the pass: the next pass is the retry.
 #[test]
 fn c_h3_renumbering_succeeds_is_unnecessary_fails_and_succeeds_after_conflicts() {

@@ -1,5 +1,7 @@
 //! What upstream cannot do, what we do about it where we are asked, and how often a status is written.
 
+use std::time::Duration;
+
 use jiff::SignedDuration;
 use serde_json::json;
 use sts_plus_api::keys;
@@ -255,6 +257,20 @@ fn the_status_of_a_set_in_motion_is_written_at_a_pace() {
     assert_eq!(cluster.requested(Op::Status, Kind::StatefulSet), 4);
     cluster.sync_well();
     assert_eq!(cluster.requested(Op::Status, Kind::StatefulSet), 4);
+}
+
+/// Pacing is by a clock that nobody sets, so the time of day only says when to look again.
+#[test]
+fn a_clock_that_is_set_back_does_not_silence_the_status() {
+    let mut cluster = complete(|_| {});
+    cluster.make_unready("foo-2");
+    let set_back = cluster.server.now - SignedDuration::from_hours(1);
+    let mut world = cluster.world(FOO).unwrap();
+    world.memory.status_age = Some(Duration::from_millis(500));
+    let paced = plan(&world, set_back).unwrap();
+    assert_eq!((paced.status, paced.wake_at), (None, Some(set_back + Duration::from_millis(1500))));
+    world.memory.status_age = Some(Duration::from_secs(2));
+    assert!(plan(&world, set_back).unwrap().status.is_some());
 }
 
 /// The table of calls: what it costs to roll a pod, and that nothing is asked of the server at rest.

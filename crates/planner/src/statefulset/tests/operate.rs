@@ -52,6 +52,16 @@ pub(super) enum How {
     DiesAfter,
 }
 
+/// How the steps of a plan ended.
+enum Worked<'p> {
+    /// All of them went well.
+    Out,
+    /// This one did not.
+    Failed(&'p Step),
+    /// The name of a new revision belongs to this one.
+    NameTaken(Arc<RevisionRow>),
+}
+
 /// What became of a pass.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pass {
@@ -133,12 +143,16 @@ impl Cluster {
                 world.memory.standing = Some(self.standing(&world));
                 continue;
             }
-            if let Some(taken) = self.work(&world, &decided.work, &mut pass) {
-                world.memory.taken.insert(taken.name.clone(), taken);
-                continue;
-            }
+            let failed = match self.work(&world, &decided.work, &mut pass) {
+                Worked::NameTaken(taken) => {
+                    world.memory.taken.insert(taken.name.clone(), taken);
+                    continue;
+                }
+                Worked::Failed(step) => Some(step),
+                Worked::Out => None,
+            };
             if !pass.died {
-                self.conclude(&world, &decided, &mut pass);
+                self.conclude(&world, &decided, failed, &mut pass);
             }
             return pass;
         }
@@ -146,8 +160,8 @@ impl Cluster {
     }
 
     /// What follows the work: status, trimming, notes.
-    fn conclude(&mut self, world: &World, decided: &Plan, pass: &mut Pass) {
-        if let Some(status) = &decided.status {
+    fn conclude(&mut self, world: &World, decided: &Plan, failed: Option<&Step>, pass: &mut Pass) {
+        if let Some(status) = decided.status_after(failed) {
             let answer = self.request(status, pass);
             match answer {
                 Ok(()) => {
@@ -169,25 +183,28 @@ impl Cluster {
         pass.wake_at = decided.wake_at;
     }
 
-    /// Performs steps until one fails. Answers the holder of a name that was to be given to a new revision.
-    fn work(&mut self, world: &World, steps: &[Step], pass: &mut Pass) -> Option<Arc<RevisionRow>> {
+    /// Performs steps until one fails.
+    fn work<'p>(&mut self, world: &World, steps: &'p [Step], pass: &mut Pass) -> Worked<'p> {
         for step in steps {
             let (errors, events) = (pass.errors.len(), self.events.len());
             if self.step(world, step, pass) {
                 continue;
             }
-            let task = step.tasks.first().filter(|task| task.purpose == Purpose::CreateRevision)?;
-            let name = &task.action.object.name;
+            let task = step.tasks.first().filter(|task| task.purpose == Purpose::CreateRevision);
             let taken = pass.errors.last().is_some_and(|error| error.contains("AlreadyExists"));
-            if taken && !world.memory.taken.contains_key(name) {
+            let name = task.filter(|_| taken).map(|task| &task.action.object.name);
+            if let Some(name) = name.filter(|name| !world.memory.taken.contains_key(*name)) {
                 *self.requests.entry((Op::Get, Kind::Revision)).or_default() += 1;
-                pass.errors.truncate(errors);
-                self.events.truncate(events);
-                return self.revisions().into_iter().find(|row| row.name == *name);
+                let holder = self.revisions().into_iter().find(|row| row.name == *name);
+                if let Some(holder) = holder {
+                    pass.errors.truncate(errors);
+                    self.events.truncate(events);
+                    return Worked::NameTaken(holder);
+                }
             }
-            return None;
+            return Worked::Failed(step);
         }
-        None
+        Worked::Out
     }
 
     /// Performs a step to its end. Answers whether all went well.
@@ -303,6 +320,12 @@ impl Cluster {
         view.map_or(&self.server.objects, |(_, objects)| objects)
     }
 
+    /// How long ago the status of a set was written, where that is known.
+    fn status_age(&self, uid: &str) -> Option<std::time::Duration> {
+        let written = self.status_written.get(uid).filter(|_| self.paced)?;
+        self.server.now.duration_since(*written).try_into().ok()
+    }
+
     /// The world of a set as the caches show it; `None` where they do not have the set.
     pub(super) fn world(&self, name: &str) -> Option<World> {
         let stored = self.cache(Kind::StatefulSet).get(&(Kind::StatefulSet, name.into()))?;
@@ -314,10 +337,7 @@ impl Cluster {
             orphans: Vec::new(),
             claims: design.claim_templates.iter().map(|_| BTreeMap::new()).collect(),
             revisions: Vec::new(),
-            memory: Memory {
-                status_written: self.status_written.get(&*set.uid).copied().filter(|_| self.paced),
-                ..Memory::default()
-            },
+            memory: Memory { status_age: self.status_age(&set.uid), ..Memory::default() },
             features: self.features,
         };
         for stored in self.cache(Kind::Pod).values() {
