@@ -21,10 +21,10 @@ where it may read Secrets. Each verb is there because a request needs it; a test
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
-# Patch: the finalizer, and the approval that was used.
+# Patch: the finalizer, and the approval that was used. Get: what became of a write that the watch does not show.
 - apiGroups: [sts.plus]
   resources: [phasedrollouts]
-  verbs: [list, watch, patch]
+  verbs: [get, list, watch, patch]
 - apiGroups: [sts.plus]
   resources: [phasedrollouts/status]
   verbs: [update]

@@ -38,5 +38,6 @@ pub mod repertoire;
 pub mod rules;
 pub mod scenarios;
 pub mod scene;
+pub mod stale;
 pub mod theatre;
 pub mod view;

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -37,6 +38,7 @@ use sts_plus_scenarios::observer::DEADLINE;
 use sts_plus_scenarios::real::RealCluster;
 use sts_plus_scenarios::rules;
 use sts_plus_scenarios::scene::Scene;
+use sts_plus_scenarios::stale::stale;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -44,11 +46,15 @@ use tokio::task::JoinSet;
 /// A verb on a resource.
 type Use = (String, String);
 
+/// A write that the watch does not show is read after 30 s; five times that only bounds hanging.
+const READ_DEADLINE: Duration = Duration::from_secs(150);
+
 /// Never asked for by themselves: the admission plugin OwnerReferencesPermissionEnforcement, which this API server does not
 /// run, looks for the permission when an object names such an owner.
 const LOOKED_FOR_BY_ADMISSION: [&str; 2] = ["statefulsets/finalizers", "pods/finalizers"];
 
-/// Of what is created first in each of these collections the answer is lost.
+/// What is created first in each of these collections gets lost on its way to the server, so that only a read can tell
+/// what became of it.
 const LOST: [&str; 3] = ["pods", "persistentvolumeclaims", "controllerrevisions"];
 
 fn main() -> ExitCode {
@@ -94,14 +100,24 @@ fn uses(rule: &PolicyRule) -> Vec<Use> {
 }
 
 /// A phased rollout with everything that makes the operator ask for something: a Secret, an approval that is used up, a
-/// partition that somebody else writes, the way back, and the end of the rollout object.
+/// partition that somebody else writes, a watch that shows nothing, a lowered partition that gets lost, the way back, and
+/// the end of the rollout object.
 async fn gated_rollout(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
     let stage = Gated::new(cluster, "gated-permissions").await;
     let answers = stage.answers(Says::Nothing).await;
     let secrets = Api::<Secret>::namespaced(cluster.user(), &stage.namespace);
     let secret = json!({ "metadata": { "name": "prom-secret" }, "stringData": { "token": "t" } });
     secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
-    let operator = stage.operator().await;
+    let account = stage.account("operator").await;
+    let (flow, flows) = watch::channel(true);
+    let lost = AtomicBool::new(false);
+    let faults = Faults::new(move |call| {
+        let body = String::from_utf8_lossy(&call.body);
+        let lowers = call.method == "PATCH" && body.contains("\"partition\":1");
+        if lowers && !lost.swap(true, Ordering::Relaxed) { Fault::Refuse } else { Fault::None }
+    });
+    let client = faults.client(&stale(account.client.clone(), "phasedrollouts", flows));
+    let operator = stage.operator_through(&client);
     let rollout = Rollout::new("web", &answers.url()).spec(&json!({
         "approval": "FirstPod",
         "onFailure": "Rollback",
@@ -111,7 +127,17 @@ async fn gated_rollout(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
     stage.partition("web", 1, "somebody").await;
     stage.event("web", "PartitionRestored", "somebody has set the partition to 1").await;
 
+    // What the operator writes about the new revision is not shown by the watch, so it is read in the end.
+    flow.send_replace(false);
     let revision = stage.change_and_observe("web", &Template::new("v2").held_at(1)).await;
+    until(READ_DEADLINE, "the PhasedRollout to be read", || async {
+        let requests = cluster.requests(&account)?;
+        let read =
+            requests.iter().any(|request| request.verb == "get" && request.resource == "phasedrollouts");
+        read.then_some(()).ok_or_else(|| NotYet::saw(requests.len()))
+    })
+    .await;
+    flow.send_replace(true);
     stage.waits_for("web", "Approval").await;
     stage.approve("web", &revision).await;
     stage.gate_waits_for("web", 1, "PodsToBeAvailable").await;
@@ -136,7 +162,7 @@ async fn group_rollout(cluster: Arc<dyn Cluster>) -> BTreeSet<Use> {
     let lost = AtomicBool::new(false);
     let faults = Faults::new(move |call| {
         let deletion = call.method == "DELETE" && call.path.contains("/pods/");
-        if deletion && !lost.swap(true, Ordering::Relaxed) { Fault::LoseAnswer } else { Fault::None }
+        if deletion && !lost.swap(true, Ordering::Relaxed) { Fault::Refuse } else { Fault::None }
     });
     let mut operators = JoinSet::new();
     let (stop, stopped) = watch::channel(false);
@@ -182,7 +208,7 @@ async fn controlled_set(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
         let collection = call.path.split(['?', '/']).find(|part| LOST.contains(part));
         let created = collection.filter(|_| call.method == "POST");
         let first = created.is_some_and(|kind| lost.lock().unwrap().insert(kind.to_owned()));
-        if first { Fault::LoseAnswer } else { Fault::None }
+        if first { Fault::Refuse } else { Fault::None }
     });
     let client = faults.client(&account.client);
     let operator =

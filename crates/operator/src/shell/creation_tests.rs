@@ -86,6 +86,17 @@ async fn rule_d_an_unanswered_creation_that_did_not_happen_is_forgotten() {
 }
 
 #[tokio::test]
+async fn rule_d_an_unanswered_creation_that_the_view_shows_is_not_read() {
+    let bench = Bench::new();
+    bench.server.answer(Answer::Lost);
+    create(&bench).await.expect_err("no answer");
+    bench.server.take_asked();
+    bench.store.upsert(Resource::Pods, &created(5));
+    assert!(bench.may_plan().await);
+    assert!(bench.server.take_asked().is_empty());
+}
+
+#[tokio::test]
 async fn a_name_that_is_taken_is_a_failure_and_is_told_from_other_conflicts() {
     let bench = Bench::new();
     bench.server.answer(Answer::Refusal(409, "AlreadyExists"));

@@ -5,7 +5,8 @@
 //! - Rule B: a lane is entered for planning only when the view shows the lane's own acknowledged writes.
 //! - Rule C: nothing is written before the caches have been listed consistently in this term of leadership;
 //!   [`Gate`] is closed until then.
-//! - Rule D: a disruption or a creation without an answer is read back, consistently, before the lane plans again.
+//! - Rule D: a disruption or a creation without an answer is read back, consistently, before the lane plans again, unless
+//!   the view has shown what became of it.
 //!
 //! A lane belongs to one disruption domain (a namespace and group). Whoever wants to disrupt something in a
 //! domain plans inside its lane, so that no two controllers get leave from the same view.
@@ -367,7 +368,8 @@ impl Lane<'_> {
             Err(error @ ApiError::Unanswered(_))
                 if action.disrupts() && !planted::has(Bug::LostAnswersForgotten) =>
             {
-                self.expectations.lost_answer(Unknown { object: object(), uid: Some(uid()) });
+                let version = action.precondition.resource_version.clone();
+                self.expectations.lost_answer(Unknown::write(object(), uid(), version));
                 Err(Halt::Failed(error.clone()))
             }
             Err(error) => Err(error.clone().into()),
@@ -390,7 +392,7 @@ impl Lane<'_> {
             }
             Err(error) => {
                 if matches!(error, ApiError::Unanswered(_)) {
-                    self.expectations.lost_answer(Unknown { object: object(), uid: None });
+                    self.expectations.lost_answer(Unknown::creation(object()));
                 }
                 Err(error.clone().into())
             }

@@ -265,10 +265,26 @@ async fn rule_d_a_successor_in_the_view_shows_that_the_unknown_one_is_gone() {
     let bench = Bench::new();
     bench.server.answer(Answer::Lost);
     bench.perform(&bench.deletion()).await.expect_err("no answer");
-    // It was gone when it was read, and by now the view has the next pod of that name.
+    bench.server.take_asked();
     bench.store.upsert(Resource::Pods, &pod(9, "uid-a-0-new", false));
-    bench.server.answer(Answer::Status(404));
     assert!(bench.may_plan().await);
+    assert!(bench.server.take_asked().is_empty(), "nothing is left to read");
+}
+
+#[tokio::test]
+async fn rule_d_a_view_that_shows_what_became_of_a_deletion_spares_the_read() {
+    for (version, terminating) in [(5, true), (6, false)] {
+        let bench = Bench::new();
+        bench.server.answer(Answer::Lost);
+        bench.perform(&bench.deletion()).await.expect_err("no answer");
+        // Also where the permission to read is missing.
+        bench.server.answer(Answer::Status(403));
+        assert!(!bench.may_plan().await);
+        bench.server.take_asked();
+        bench.store.upsert(Resource::Pods, &pod(version, "uid-a-0", terminating));
+        assert!(bench.may_plan().await, "done, or refused by its precondition from now on");
+        assert!(bench.server.take_asked().is_empty());
+    }
 }
 
 #[tokio::test]

@@ -41,6 +41,8 @@ pub enum Expectation {
         /// Its version then.
         resource_version: Box<str>,
     },
+    /// An object of the name is there, whichever it is.
+    Present,
     /// The object is there at this version or a later one, or all that happened up to this version has been seen: it
     /// may have gone again at once.
     Shown {
@@ -57,7 +59,7 @@ impl Expectation {
             | Self::Gone { uid }
             | Self::AtLeast { uid, .. }
             | Self::Changed { uid, .. } => Some(uid),
-            Self::Shown { .. } => None,
+            Self::Present | Self::Shown { .. } => None,
         }
     }
 
@@ -73,6 +75,7 @@ impl Expectation {
             Self::Changed { uid, resource_version } => {
                 !is(uid) || seen.is_some_and(|seen| seen.resource_version != *resource_version)
             }
+            Self::Present => seen.is_some(),
             Self::Shown { resource_version } => {
                 let shown = seen.is_some() && !older_than(resource_version);
                 // What cannot be compared cannot be waited for.
@@ -90,7 +93,8 @@ pub struct Expectations {
     unknown: Vec<Unknown>,
 }
 
-/// An object of which is not known what became of it.
+/// A write whose outcome is unknown: its object must be read before the lane plans again, unless the view answers the
+/// question meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
     /// The object.
@@ -98,6 +102,28 @@ pub struct Unknown {
     /// Its UID when it was last known: a successor of the same name is another object. `None` for one that was to be
     /// created.
     pub uid: Option<Box<str>>,
+    /// What answers the question once the view shows it; `None` where only a read does. It must also rule out that the
+    /// write, should it still be on its way, has an effect later.
+    pub answered_by: Option<Expectation>,
+}
+
+impl Unknown {
+    /// A creation without an answer: whoever has the name, the creation cannot succeed any more.
+    pub fn creation(object: Object) -> Self {
+        Self { object, uid: None, answered_by: Some(Expectation::Present) }
+    }
+
+    /// A write without an answer that insists on the object's UID and, where it is given, on its version. Of an object
+    /// that has another version by now the view shows all that the write did, and the server refuses it from now on.
+    pub fn write(object: Object, uid: Box<str>, resource_version: Option<Box<str>>) -> Self {
+        let changed = |resource_version| Expectation::Changed { uid: uid.clone(), resource_version };
+        Self { object, answered_by: resource_version.map(changed), uid: Some(uid) }
+    }
+
+    /// A write that the view should have shown long ago.
+    fn overdue(object: Object, expectation: Expectation) -> Self {
+        Self { object, uid: expectation.uid().map(Into::into), answered_by: Some(expectation) }
+    }
 }
 
 impl Expectations {
@@ -111,7 +137,7 @@ impl Expectations {
         self.unknown.push(unknown);
     }
 
-    /// Drops what has been seen; what has been waited for too long becomes something to read.
+    /// Drops what has been seen, unknown writes included; what has been waited for too long becomes something to read.
     pub fn look(&mut self, view: impl Fn(&Object) -> (Option<Seen>, Option<u64>), now: Instant) {
         let (mut awaited, mut overdue) = (Vec::new(), Vec::new());
         for (object, expectation, until) in self.awaited.drain(..) {
@@ -122,10 +148,14 @@ impl Expectations {
             if until > now {
                 awaited.push((object, expectation, until));
             } else {
-                overdue.push(Unknown { uid: expectation.uid().map(Into::into), object });
+                overdue.push(Unknown::overdue(object, expectation));
             }
         }
         self.awaited = awaited;
+        self.unknown.retain(|unknown| {
+            let (seen, reached) = view(&unknown.object);
+            !unknown.answered_by.as_ref().is_some_and(|answer| answer.is_met(seen.as_ref(), reached))
+        });
         self.unknown.extend(overdue);
     }
 

@@ -15,7 +15,7 @@ fn pod(name: &str) -> Object {
 }
 
 fn unknown(name: &str) -> Unknown {
-    Unknown { object: pod(name), uid: Some("u1".into()) }
+    Unknown::write(pod(name), "u1".into(), Some("5".into()))
 }
 
 #[test]
@@ -77,8 +77,37 @@ fn what_is_awaited_for_too_long_is_read_instead() {
 
     expectations.look(unchanged, start + SEEN_WITHIN);
     assert_eq!(expectations.awaited_until(), None);
-    assert_eq!(expectations.to_read(), [unknown("a-0")]);
+    let overdue = expectations.to_read();
+    assert_eq!((overdue.len(), overdue[0].uid.as_deref()), (1, Some("u1")));
     assert!(expectations.is_empty());
+    // It could not be read; in the end the watch shows it after all.
+    for unknown in overdue {
+        expectations.lost_answer(unknown);
+    }
+    expectations.look(|_| (Some(seen("u1", "6", true)), None), start + SEEN_WITHIN);
+    assert!(expectations.is_empty());
+}
+
+#[test]
+fn an_unknown_write_is_dropped_once_the_view_rules_out_that_it_has_an_effect_later() {
+    let (write, any_version) = (unknown("a-0"), Unknown::write(pod("a-0"), "u1".into(), None));
+    let table = [
+        (write.clone(), Some(seen("u1", "5", false)), false),
+        (write.clone(), Some(seen("u1", "6", false)), true),
+        (write.clone(), Some(seen("u2", "7", false)), true),
+        (write, None, true),
+        // It may still arrive, whatever else happens to the object.
+        (any_version, Some(seen("u1", "6", false)), false),
+        (Unknown::creation(pod("a-0")), None, false),
+        (Unknown::creation(pod("a-0")), Some(seen("u3", "6", false)), true),
+    ];
+    for (unknown, seen, answered) in table {
+        let words = format!("{unknown:?} with {seen:?}");
+        let mut expectations = Expectations::default();
+        expectations.lost_answer(unknown);
+        expectations.look(|_| (seen.clone(), None), Instant::now());
+        assert_eq!(expectations.is_empty(), answered, "{words}");
+    }
 }
 
 #[test]

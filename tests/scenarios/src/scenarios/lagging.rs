@@ -1,16 +1,11 @@
 //! The operator's view of pods stands still while the world goes on: a slow watch, at the worst moment.
 
-use futures::StreamExt;
-use http::{Method, Request};
-use http_body_util::{BodyExt, BodyStream, StreamBody};
-use kube::Client;
-use kube::client::Body;
+use http::Method;
 use sts_plus_api::keys;
 use sts_plus_harness::faults::{Fault, Faults};
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::shell::cache::Scope;
 use tokio::sync::watch;
-use tower::service_fn;
 
 use super::{Scenario, Stage, scenarios};
 use crate::binary::holder;
@@ -19,6 +14,7 @@ use crate::observer::DEADLINE;
 use crate::operator::Operator;
 use crate::rules;
 use crate::scene::Scene;
+use crate::stale::stale;
 
 /// How often a set changes while the view of pods stands still: each time the operator looks again, and would do
 /// the wrong thing if it did.
@@ -47,7 +43,7 @@ async fn decides_late(scene: Scene, fate_of_deletions: Fault) {
     let (flow, flows) = watch::channel(true);
     let faults =
         Faults::new(move |call| if call.method == Method::DELETE { fate_of_deletions } else { Fault::None });
-    let _operator = scene.operator_through(&faults.client(&lagging(account.client, flows)));
+    let _operator = scene.operator_through(&faults.client(&stale(account.client, "pods", flows)));
     for zone in &zones {
         scene.says(zone.name(), "UpToDate").await;
     }
@@ -68,7 +64,7 @@ async fn rule_c_a_new_leader_lists_anew_before_it_decides(scene: Scene) {
     for zone in &zones {
         scene.says(zone.name(), "UpToDate").await;
     }
-    let client = lagging(account.client, flows);
+    let client = stale(account.client, "pods", flows);
     let standby = Operator::start_elected(&outside, client, scope(), "standby", &scene.namespace);
     until(DEADLINE, "the standby to have listed pods", || async {
         let page = standby.metrics();
@@ -117,31 +113,4 @@ async fn goes_on(scene: Scene, zones: &[Zone], flow: &watch::Sender<bool>) {
     scene.rolled(&zones[1..], "v2").await;
     assert_eq!(scene.view().deleted_of("zone-a"), ["zone-a-0"]);
     assert_eq!(scene.finish().await, 3);
-}
-
-/// A client whose watches of pods bring nothing while nothing flows.
-fn lagging(client: Client, flows: watch::Receiver<bool>) -> Client {
-    let service = service_fn(move |request: Request<Body>| {
-        let (client, flows) = (client.clone(), flows.clone());
-        async move {
-            let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-            let pods = request.uri().path().ends_with("/pods");
-            let answer = client.send(request).await?;
-            if !(watches && pods) {
-                return Ok::<_, kube::Error>(answer.map(BodyExt::boxed_unsync));
-            }
-            Ok(answer.map(|body| {
-                let frames = BodyStream::new(body).then(move |frame| {
-                    let mut flows = flows.clone();
-                    async move {
-                        // The scenario is over when nobody lets it flow any more.
-                        let _ = flows.wait_for(|flows| *flows).await;
-                        frame
-                    }
-                });
-                BodyExt::boxed_unsync(StreamBody::new(frames))
-            }))
-        }
-    });
-    Client::new(service, "default")
 }
