@@ -4,8 +4,10 @@ use std::fmt::Write;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use sts_plus_api::rollout_status::RolloutStatus;
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::executor::Domain;
+use sts_plus_planner::reason::Reason;
 use sts_plus_planner::rollout_group::Plan;
 use sts_plus_planner::rollout_group::report::Report;
 
@@ -81,14 +83,19 @@ impl Set {
             pods: tally.pods,
             ready: tally.ready,
         });
+        let reason = &report.reason;
+        let (state, message, release, since) = match refused(report) {
+            Some(told) => (Reason::WRITE_REFUSED, told.message, told.release, told.since),
+            None => (reason.kind(), reason.to_string(), reason.release(), report.since),
+        };
         Self {
             name: report.set.name.to_string(),
             replicas: report.set.replicas,
             target_revision: report.target.as_deref().map(str::to_owned),
-            state: report.reason.kind(),
-            message: report.reason.to_string(),
-            release: report.reason.release(),
-            since: report.since,
+            state,
+            message,
+            release,
+            since,
             pods: pods.collect(),
             not_ready: report.down.clone(),
             warnings: report.warnings.iter().map(ToString::to_string).collect(),
@@ -105,6 +112,13 @@ impl Set {
         let words = revisions.collect::<Vec<_>>().join(", ");
         if words.is_empty() { "no pods".to_owned() } else { words }
     }
+}
+
+/// What only the operator knows: that the write which a set waits for is refused. It has written so on the set.
+fn refused(report: &Report) -> Option<RolloutStatus> {
+    let told = report.set.steering.rollout_status.as_deref().and_then(RolloutStatus::parse)?;
+    let is_rolling = matches!(report.reason, Reason::Rolling { .. });
+    (is_rolling && told.state == Reason::WRITE_REFUSED && told.group == report.status.group).then_some(told)
 }
 
 /// Everything as text that fits a terminal and a bug report alike.

@@ -16,6 +16,7 @@ use crate::shell::api::{Api, Resource};
 use crate::shell::cache::{Cache, Listener, Round, Scope};
 use crate::shell::events::{self, Recorder};
 use crate::shell::executor::{Executor, Gate};
+use crate::shell::informing::Informing;
 use crate::shell::lease::{self, Epoch, Leadership};
 use crate::shell::metrics::Metrics;
 use crate::shell::queue::Queue;
@@ -171,7 +172,8 @@ pub async fn run(
     let prometheus = Prometheus::new(api(clients.secrets), settings.reach, settings.dial);
     let asking = (api(clients.writes), prometheus);
     let around = (&cache, &recorder, &metrics);
-    let work = Work::new(queues, around, Arc::new(executor), asking, settings.features, surroundings.clock);
+    let executor = Arc::new(executor);
+    let work = Work::new(queues, around, &executor, asking, settings.features, surroundings.clock);
     let mut workers = work.start();
 
     let mut term: Option<Term> = None;
@@ -199,6 +201,7 @@ pub async fn run(
     }
 
     work.queues.close();
+    work.informing.close();
     let drained = tokio::time::timeout(DRAIN_LIMIT, async { while workers.join_next().await.is_some() {} });
     if drained.await.is_err() {
         tracing::warn!(
@@ -261,30 +264,34 @@ struct Work {
     groups: Arc<RolloutGroups>,
     phased: Arc<PhasedRollouts>,
     sets: Arc<StatefulSets>,
+    informing: Informing,
 }
 
 impl Work {
     fn new(
         queues: Queues,
         (cache, recorder, metrics): (&Cache, &Recorder, &Metrics),
-        executor: Arc<Executor>,
+        executor: &Arc<Executor>,
         asking: (Api, Prometheus),
         features: Features,
         clock: Clock,
     ) -> Self {
-        let acting = (Arc::clone(&executor), asking.0.clone());
+        let acting = (Arc::clone(executor), asking.0.clone());
         let set_keys = Arc::clone(&queues.sets);
         let sets = StatefulSets::new(set_keys, cache.clone(), acting, recorder, metrics.clone(), features);
         let (cache, recorder, metrics) = (|| cache.clone(), || recorder.clone(), || metrics.clone());
         let (group_keys, phased_keys) = (Arc::clone(&queues.groups), Arc::clone(&queues.phased));
-        let acting = Arc::clone(&executor);
+        let informing = Informing::new(Arc::clone(executor), rollout_group::wake(&group_keys));
+        let acting = (Arc::clone(executor), informing.clone());
         let groups = RolloutGroups::new(group_keys, cache(), acting, recorder(), metrics(), clock);
-        let phased = PhasedRollouts::new(phased_keys, cache(), executor, asking, recorder(), metrics());
-        Self { queues, groups: Arc::new(groups), phased: Arc::new(phased), sets: Arc::new(sets) }
+        let acting = Arc::clone(executor);
+        let phased = PhasedRollouts::new(phased_keys, cache(), acting, asking, recorder(), metrics());
+        Self { queues, groups: Arc::new(groups), phased: Arc::new(phased), sets: Arc::new(sets), informing }
     }
 
     fn start(&self) -> JoinSet<()> {
         let mut workers = JoinSet::new();
+        workers.spawn(self.informing.clone().run());
         for _ in 0..WORKERS {
             let (groups, phased) = (Arc::clone(&self.groups), Arc::clone(&self.phased));
             workers.spawn(async move { groups.work().await });

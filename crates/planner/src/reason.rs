@@ -66,11 +66,46 @@ pub enum Reason {
     },
     /// The set is being deleted.
     Deleting,
+    /// The API server refuses the deletion of an outdated pod whose turn it is.
+    WriteRefused {
+        /// What it said.
+        refusal: Refusal,
+    },
     /// A disruption was asked for a set that the gatekeeper was not told about.
     NotInDomain {
         /// That set.
         set: Arc<str>,
     },
+}
+
+/// The API server's answer to a write that it did not carry out, and would not if it were asked again at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The admission webhook behind it, where the answer names one.
+    pub webhook: Option<Box<str>>,
+    /// The server's words.
+    pub message: String,
+}
+
+impl Refusal {
+    /// What ends it.
+    pub fn release(&self) -> String {
+        match &self.webhook {
+            Some(webhook) => format!("webhook {webhook} admits the write"),
+            None => "the API server accepts the write".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.webhook {
+            Some(webhook) => {
+                write!(f, "webhook {webhook} does not admit a write of sts-plus: {}", self.message)
+            }
+            None => write!(f, "the API server refuses a write of sts-plus: {}", self.message),
+        }
+    }
 }
 
 /// How loudly a reason is told.
@@ -86,7 +121,7 @@ pub enum Severity {
 
 impl Reason {
     /// All kinds, as [`Reason::kind`] spells them: the values of the metric's label.
-    pub const KINDS: [&'static str; 12] = [
+    pub const KINDS: [&'static str; 13] = [
         "UpToDate",
         "Rolling",
         "WaitingForTurn",
@@ -98,6 +133,7 @@ impl Reason {
         "GroupSkipped",
         "NotObserved",
         "Deleting",
+        Self::WRITE_REFUSED,
         "NotInDomain",
     ];
 
@@ -106,6 +142,9 @@ impl Reason {
 
     /// The kind of [`Reason::PodBroken`], which is looked for in what was told before.
     pub(crate) const POD_BROKEN: &'static str = "PodBroken";
+
+    /// The kind of [`Reason::WriteRefused`], also of the warning about a write that only informs.
+    pub const WRITE_REFUSED: &'static str = "WriteRefused";
 
     /// A pod of another set is down.
     pub fn other_set_not_ready(other: &Health) -> Self {
@@ -132,6 +171,7 @@ impl Reason {
             Self::GroupSkipped { .. } => "GroupSkipped",
             Self::NotObserved { .. } => "NotObserved",
             Self::Deleting => "Deleting",
+            Self::WriteRefused { .. } => Self::WRITE_REFUSED,
             Self::NotInDomain { .. } => "NotInDomain",
         }
     }
@@ -147,6 +187,7 @@ impl Reason {
             | Self::OtherSetNotReady { set, .. }
             | Self::GroupSkipped { set, .. }
             | Self::NotInDomain { set } => Some(set),
+            Self::WriteRefused { refusal } => refusal.webhook.as_deref(),
             Self::BudgetSpent { .. }
             | Self::NotReady { .. }
             | Self::Paused
@@ -182,6 +223,7 @@ impl Reason {
             Self::NotObserved { generation } => {
                 format!("the StatefulSet controller reports observedGeneration {generation} and a revision")
             }
+            Self::WriteRefused { refusal } => refusal.release(),
             Self::NotInDomain { set } => format!("{set} is seen again"),
         };
         Some(release)
@@ -200,6 +242,7 @@ impl Reason {
             | Self::PodBroken { .. }
             | Self::NotReady { .. }
             | Self::NotObserved { .. }
+            | Self::WriteRefused { .. }
             | Self::NotInDomain { .. } => Severity::Warning,
             Self::GroupSkipped { .. } => Severity::Error,
         }
@@ -238,6 +281,7 @@ impl fmt::Display for Reason {
                 "waits because the StatefulSet controller has not reported a revision for generation {generation}"
             ),
             Self::Deleting => f.write_str("the set is being deleted"),
+            Self::WriteRefused { refusal } => write!(f, "blocked: {refusal}"),
             Self::NotInDomain { set } => write!(f, "waits because {set} is not known to the gatekeeper"),
         }
     }

@@ -1,8 +1,12 @@
 use std::sync::Arc;
 
-use super::{Reason, Severity};
+use super::{Reason, Refusal, Severity};
 
-fn one_of_each() -> [Reason; 12] {
+fn refusal() -> Refusal {
+    Refusal { webhook: Some("guard.example.com".into()), message: "not today".to_owned() }
+}
+
+fn one_of_each() -> [Reason; 13] {
     let (set, revision): (Arc<str>, Arc<str>) = ("web-b".into(), "web-abc".into());
     let down = || "web-b-1 is not Ready".to_owned();
     [
@@ -17,6 +21,7 @@ fn one_of_each() -> [Reason; 12] {
         Reason::GroupSkipped { set: Arc::clone(&set), strategy: "RollingUpdate".into() },
         Reason::NotObserved { generation: 7 },
         Reason::Deleting,
+        Reason::WriteRefused { refusal: refusal() },
         Reason::NotInDomain { set },
     ]
 }
@@ -66,17 +71,23 @@ fn words_name_what_the_reason_is_about() {
 #[test]
 fn pods_are_not_what_a_reason_is_about() {
     for reason in one_of_each() {
-        assert!(
-            reason.subject().is_none_or(|subject| subject == "web-b" || subject == "web-abc"),
-            "{reason:?}"
-        );
+        let known = ["web-b", "web-abc", "guard.example.com"];
+        assert!(reason.subject().is_none_or(|subject| known.contains(&subject)), "{reason:?}");
     }
 }
 
 #[test]
 fn what_needs_a_look_is_a_warning_and_what_cannot_be_done_an_error() {
     let loud = one_of_each().map(|reason| (reason.kind(), reason.severity()));
-    let warnings = ["OtherSetNotReady", "BudgetSpent", "PodBroken", "NotReady", "NotObserved", "NotInDomain"];
+    let warnings = [
+        "OtherSetNotReady",
+        "BudgetSpent",
+        "PodBroken",
+        "NotReady",
+        "NotObserved",
+        "WriteRefused",
+        "NotInDomain",
+    ];
     for (kind, severity) in loud {
         let expected = match kind {
             "GroupSkipped" => Severity::Error,

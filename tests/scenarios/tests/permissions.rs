@@ -6,7 +6,8 @@
     reason = "a test, which clippy recognises by an attribute that this kind does not have"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,6 +40,8 @@ use sts_plus_scenarios::real::RealCluster;
 use sts_plus_scenarios::rules;
 use sts_plus_scenarios::scene::Scene;
 use sts_plus_scenarios::stale::stale;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -65,7 +68,103 @@ fn main() -> ExitCode {
         Ok(assets) => compare(&assets),
         Err(missing) => missing.verdict(),
     });
-    libtest_mimic::run(&arguments, vec![trial]).exit_code()
+    let least =
+        Trial::ignorable_test(
+            "the_least_role_is_enough_to_roll_a_group_at_full_speed",
+            || match Assets::find() {
+                Ok(assets) => Ok(roll_with_the_least_role(&assets)),
+                Err(missing) => missing.verdict(),
+            },
+        );
+    libtest_mimic::run(&arguments, vec![trial, least]).exit_code()
+}
+
+/// The Role that rollout-operator documents, and the least that a cautious administrator grants.
+fn least_role() -> Vec<PolicyRule> {
+    let rule = |group: &str, resource: &str, verbs: &[&str]| PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(vec![resource.to_owned()]),
+        verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+        ..PolicyRule::default()
+    };
+    vec![
+        rule("", "pods", &["list", "get", "watch", "delete"]),
+        rule("apps", "statefulsets", &["list", "get", "watch"]),
+        rule("apps", "statefulsets/status", &["update"]),
+    ]
+}
+
+fn roll_with_the_least_role(assets: &Assets) -> Completion {
+    let runtime = Runtime::new().unwrap();
+    let cluster: Arc<dyn Cluster> = Arc::new(runtime.block_on(RealCluster::start(assets, true)).unwrap());
+    runtime.block_on(least(cluster));
+    Completion::Completed
+}
+
+/// In one namespace and without a lease: every pod is deleted once, the status names the new revision, and what is not
+/// permitted is asked for no more than once for each set, not in each pass.
+async fn least(cluster: Arc<dyn Cluster>) {
+    let mut scene = Scene::new(&cluster, "least-role").await;
+    scene.lacks_permission = true;
+    let zones = three_zones(3);
+    scene.given(&zones).await;
+    let account = scene.account_with("operator", least_role()).await;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let settings = Settings {
+        controllers: Controllers { rollout_group: true, phased_rollout: false, statefulset: false },
+        lease: None,
+        listener: Some(listener),
+        ..settings(&scene.namespace)
+    };
+    let (stop, stopped) = watch::channel(false);
+    let metrics = Metrics::new();
+    let operator = tokio::spawn(run(account.client.clone(), settings, metrics.clone(), stopped));
+    scene.change(&zones, &Template::new("v2")).await;
+    scene.served(&zones, "v2").await;
+    scene
+        .until("the revisions to be promoted", |view| {
+            zones.iter().try_for_each(|zone| {
+                let set = view.sets.get(zone.name());
+                let promoted = set.is_some_and(|set| set.current_revision == set.update_revision);
+                if promoted { Ok(()) } else { Err(format!("{set:?}")) }
+            })
+        })
+        .await;
+    assert_eq!(ready(address).await, "leading");
+    let page = metrics.encode();
+    for (verb, resource) in
+        [("patch", "statefulsets"), ("patch", "statefulsets/status"), ("create", "events")]
+    {
+        let labels = format!("verb=\"{verb}\",resource=\"{resource}\",namespace=\"{}\"", scene.namespace);
+        let line = format!("sts_plus_missing_permissions{{{labels}}} 1");
+        assert!(page.lines().any(|known| known == line), "{line} is not in {page}");
+    }
+    stop.send_replace(true);
+    operator.await.unwrap();
+
+    let requests = scene.requests().await;
+    let mut forbidden: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for request in requests.iter().filter(|request| request.code == 403) {
+        *forbidden.entry((&request.verb, &request.resource)).or_default() += 1;
+    }
+    for (right, times) in &forbidden {
+        assert!(*times <= zones.len(), "{right:?} was asked for {times} times: {requests:#?}");
+    }
+    let promoted = requests.iter().filter(|request| request.verb == "update" && request.wrote()).count();
+    assert_eq!(promoted, zones.len(), "{requests:#?}");
+    assert_eq!(scene.finish().await, 9);
+}
+
+/// What `/ready` says, which must be a success.
+async fn ready(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET /ready HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    answer.lines().last().unwrap_or_default().to_owned()
 }
 
 fn compare(assets: &Assets) -> Result<Completion, Failed> {
@@ -237,7 +336,11 @@ async fn controlled_set(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
 }
 
 fn start(operators: &mut JoinSet<()>, client: Client, namespace: &str, stop: &watch::Receiver<bool>) {
-    let settings = Settings {
+    operators.spawn(run(client, settings(namespace), Metrics::new(), stop.clone()));
+}
+
+fn settings(namespace: &str) -> Settings {
+    Settings {
         scope: Scope::Namespaces(vec![namespace.to_owned()]),
         controllers: Controllers::ALL,
         features: Features::default(),
@@ -247,6 +350,5 @@ fn start(operators: &mut JoinSet<()>, client: Client, namespace: &str, stop: &wa
         lease: Some(lease::Config::new(namespace, "permissions")),
         listener: None,
         instance: "permissions".to_owned(),
-    };
-    operators.spawn(run(client, settings, Metrics::new(), stop.clone()));
+    }
 }

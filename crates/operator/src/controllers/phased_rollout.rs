@@ -12,17 +12,17 @@ use sts_plus_planner::phased_rollout::placeholders::Subject;
 use sts_plus_planner::phased_rollout::policy::{Policy, Warning};
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::phased_rollout::wait::Wait;
-use sts_plus_planner::phased_rollout::{Plan, World, plan, whole_milliseconds};
-use sts_plus_planner::reason::Severity;
+use sts_plus_planner::phased_rollout::{Plan, World, plan, refused, whole_milliseconds};
+use sts_plus_planner::reason::{Reason, Refusal, Severity};
 
 use super::probes::Probes;
 use super::unobserved::Unobserved;
 use super::{monotonic, regarding};
 use crate::outbound::{self, Prometheus, promql};
-use crate::shell::api::{Api, ApiError, Place, Resource};
+use crate::shell::api::{Api, Place, Resource};
 use crate::shell::cache::{Cache, Store, Touched};
 use crate::shell::events::{Recorder, Regarding};
-use crate::shell::executor::{Domain, Executor, Halt};
+use crate::shell::executor::{Domain, Executor, Halt, Lane};
 use crate::shell::metrics::{ControllerLabel, Metrics};
 use crate::shell::phased_metrics::RolloutLabels;
 use crate::shell::queue::{Outcome, Queue};
@@ -95,7 +95,7 @@ impl PhasedRollouts {
             let outcome = match self.pass(&key).await {
                 Ok(Some(wake_at)) => Outcome::WakeAt(monotonic(wake_at, self.api.now())),
                 Ok(None) => Outcome::Settled,
-                Err(halt) => self.halted(&key, halt),
+                Err(halt) => Self::halted(&key, halt),
             };
             self.queue.done(&key, outcome);
         }
@@ -116,7 +116,13 @@ impl PhasedRollouts {
             world.partition_manager = Some(self.partition_manager(&world).await);
             planned = plan(&world, now);
         }
-        lane.perform(&planned.batches).await?;
+        let performed = lane.perform(&planned.batches).await;
+        if let Err(Halt::Failed(error)) = &performed
+            && let Some(refusal) = error.refusal()
+        {
+            self.tell_refused(&mut lane, &world, refusal, now).await;
+        }
+        performed?;
         drop(lane);
         // While the set is unobserved the gate is not looked at: what was answered meanwhile is counted afterwards.
         if !matches!(planned.wait, None | Some(Wait::NotObserved { .. })) {
@@ -128,6 +134,16 @@ impl PhasedRollouts {
             self.ask(key, &world.rollout, question);
         }
         Ok(planned.wake_at)
+    }
+
+    /// A refusal does not pass by itself, so the user is told: in the status or, where that is refused too, by an event.
+    async fn tell_refused(&self, lane: &mut Lane<'_>, world: &World, refusal: Refusal, now: Timestamp) {
+        let told = refused(world, refusal.clone(), now);
+        if lane.perform(&told.batches).await.is_ok() {
+            self.tell(world, &told);
+        } else {
+            self.recorder.warn(about(&world.rollout), Reason::WRITE_REFUSED, &refusal.to_string());
+        }
     }
 
     fn row(&self, key: &Key) -> Option<Arc<RolloutRow>> {
@@ -265,7 +281,7 @@ impl PhasedRollouts {
         lock(&self.syntax).retain(|uid, _| known.contains(uid));
     }
 
-    fn halted(&self, key: &Key, halt: Halt) -> Outcome {
+    fn halted(key: &Key, halt: Halt) -> Outcome {
         match halt {
             // Everything is looked at again when the gate opens.
             Halt::Closed => Outcome::Settled,
@@ -274,13 +290,6 @@ impl PhasedRollouts {
             Halt::Failed(error) => {
                 let Key { namespace, name } = key;
                 tracing::error!(%namespace, rollout = %name, "the pass failed: {error}");
-                // A refusal does not pass by itself, so the user is told.
-                if matches!(error, ApiError::Forbidden(_) | ApiError::Refused { .. })
-                    && let Some(rollout) = self.row(key)
-                {
-                    let message = format!("the API server does not let sts-plus go on: {error}");
-                    self.recorder.warn(about(&rollout), "WriteRefused", &message);
-                }
                 Outcome::Failed
             }
         }

@@ -1,22 +1,23 @@
 //! The rollout-group controller: one key per group, one pass per change.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use sts_plus_planner::plan::{Action, Batch};
-use sts_plus_planner::reason::{Reason, Severity};
+use sts_plus_planner::plan::Action;
+use sts_plus_planner::reason::{Reason, Refusal, Severity};
 use sts_plus_planner::rollout_group::report::{Report, Transition, Warning};
-use sts_plus_planner::rollout_group::{Plan, World, plan, release};
+use sts_plus_planner::rollout_group::{self, Plan, World, plan, release};
 use sts_plus_planner::set::SetRow;
 use tokio::time::Instant;
 
 use super::unobserved::Unobserved;
 use super::{monotonic, regarding};
-use crate::shell::api::ApiError;
 use crate::shell::cache::{Cache, Store, Touched};
 use crate::shell::events::Recorder;
-use crate::shell::executor::{Domain, Executor, Halt};
+use crate::shell::executor::{Domain, Executor, Halt, Lane};
+use crate::shell::informing::{Informing, Wake};
+use crate::shell::lease::Epoch;
 use crate::shell::metrics::{ControllerLabel, GroupLabels, Metrics, StateLabels};
 use crate::shell::queue::{Outcome, Queue};
 use crate::shell::surroundings::Clock;
@@ -44,6 +45,7 @@ pub struct RolloutGroups {
     queue: Arc<Queue<Key>>,
     cache: Cache,
     executor: Arc<Executor>,
+    informing: Informing,
     recorder: Recorder,
     metrics: Metrics,
     clock: Clock,
@@ -56,6 +58,8 @@ pub struct RolloutGroups {
 struct Memory {
     /// Per set UID: the warnings told.
     warned: HashMap<Arc<str>, Vec<Warning>>,
+    /// What the planner is reminded of, and the term in which it came about: another leader may have reported since.
+    groups: HashMap<Domain, (Epoch, rollout_group::Memory)>,
 }
 
 /// How a pass over a group ended.
@@ -82,11 +86,24 @@ pub fn key_of(touched: &Touched) -> Option<Key> {
     })
 }
 
+/// Has a domain looked at again whose informing writes are refused, or not any more.
+pub fn wake(queue: &Arc<Queue<Key>>) -> Wake {
+    let queue = Arc::clone(queue);
+    Arc::new(move |domain| match domain.group.strip_prefix(RELEASED) {
+        Some(set) => queue.add(Key::Ungrouped { namespace: Arc::clone(&domain.namespace), set: set.into() }),
+        None => queue.add(Key::Group(domain.clone())),
+    })
+}
+
+/// How the domain of a set without a group begins, under which our annotation is taken from it: no label can hold this.
+const RELEASED: &str = "released/";
+
 /// The world of a group, from rows.
 pub fn world(store: &Store, domain: &Domain, unobserved_since: BTreeMap<Arc<str>, Timestamp>) -> World {
     let members = store.group(&domain.namespace, &domain.group);
     let overlaps = store.overlaps(&domain.namespace, &members);
-    World { group: Arc::clone(&domain.group), members, overlaps, unobserved_since }
+    let memory = rollout_group::Memory::default();
+    World { group: Arc::clone(&domain.group), members, overlaps, unobserved_since, memory }
 }
 
 impl RolloutGroups {
@@ -94,13 +111,13 @@ impl RolloutGroups {
     pub fn new(
         queue: Arc<Queue<Key>>,
         cache: Cache,
-        executor: Arc<Executor>,
+        (executor, informing): (Arc<Executor>, Informing),
         recorder: Recorder,
         metrics: Metrics,
         clock: Clock,
     ) -> Self {
         let (memory, unobserved) = (Mutex::default(), Unobserved::default());
-        Self { queue, cache, executor, recorder, metrics, clock, memory, unobserved }
+        Self { queue, cache, executor, informing, recorder, metrics, clock, memory, unobserved }
     }
 
     /// Asks for a pass over everything.
@@ -121,7 +138,7 @@ impl RolloutGroups {
             depth.set(i64::try_from(self.queue.depth()).unwrap_or(i64::MAX));
             let outcome = match &key {
                 Key::Group(domain) => self.pass(domain).await,
-                Key::Ungrouped { namespace, set } => self.release(namespace, set).await,
+                Key::Ungrouped { namespace, set } => self.release(namespace, set),
             };
             self.queue.done(&key, outcome);
         }
@@ -139,6 +156,7 @@ impl RolloutGroups {
             Ok(Passed::GroupGone) => {
                 self.metrics.forget_group(&group, &Reason::KINDS);
                 self.executor.forget(domain);
+                self.memory().groups.remove(domain);
             }
             Ok(Passed::Rolled { .. }) => {
                 self.metrics.group_pass(&group, started.elapsed(), Some(self.clock.now()));
@@ -153,41 +171,81 @@ impl RolloutGroups {
                 Outcome::WakeAt(monotonic(wake_at, self.clock.now()))
             }
             Ok(_) => Outcome::Settled,
-            Err(halt) => self.halted(domain, halt),
+            Err(halt) => halted(domain, halt),
         }
     }
 
-    /// Plans inside the group's lane and carries the plan out.
+    /// Plans inside the group's lane and carries the rollout out; what only informs is handed over. What was done is
+    /// reported whatever became of the rest.
     async fn roll(&self, domain: &Domain) -> Result<Passed, Halt> {
         let mut lane = self.executor.enter(domain).await?;
-        let now = self.clock.now();
-        let world = world(self.cache.store(), domain, self.unobserved(domain, now));
+        let (now, epoch) = (self.clock.now(), lane.epoch());
+        let mut world = world(self.cache.store(), domain, self.unobserved(domain, now));
         if world.members.is_empty() {
+            self.informing.submit(domain, epoch, []);
             return Ok(Passed::GroupGone);
         }
-        let plan = plan(&world, now);
-        self.show(domain, &plan);
-        lane.perform(&plan.batches).await?;
+        world.memory = self.recall(domain, epoch, &world);
+        let mut planned = plan(&world, now);
+        log_disruptions(domain, &planned);
+        let acted = act(&mut lane, &world, &planned).await;
         drop(lane);
-        self.tell(domain, &plan);
-        let skipped = plan.reports.iter().any(|report| report.reason.severity() == Severity::Error);
-        Ok(if skipped { Passed::Skipped } else { Passed::Rolled { wake_at: plan.wake_at } })
+        if acted.halt == Some(Halt::Closed) {
+            return Err(Halt::Closed);
+        }
+        if acted.refused != world.memory.refused {
+            world.memory.refused = acted.refused;
+            planned = plan(&world, now);
+        }
+        self.show(domain, &planned);
+        self.tell(domain, &planned);
+        self.informing.submit(domain, epoch, planned.informing());
+        self.remember(domain, epoch, world.memory, &planned);
+        if let Some(halt) = acted.halt {
+            return Err(halt);
+        }
+        let skipped = planned.reports.iter().any(|report| report.reason.severity() == Severity::Error);
+        Ok(if skipped { Passed::Skipped } else { Passed::Rolled { wake_at: planned.wake_at } })
     }
 
     /// Takes our annotation from a set that has left its group.
-    async fn release(&self, namespace: &Arc<str>, name: &Arc<str>) -> Outcome {
+    fn release(&self, namespace: &Arc<str>, name: &Arc<str>) -> Outcome {
         let action = self.cache.store().set(namespace, name).and_then(|set| release(&set));
-        let Some(action) = action else { return Outcome::Settled };
-        // Not a disruption, so any lane will do; one of its own keeps it out of the way of groups.
-        let domain = Domain { namespace: Arc::clone(namespace), group: Arc::clone(name) };
-        match self.carry_out(&domain, action).await {
-            Ok(()) => Outcome::Settled,
-            Err(halt) => self.halted(&domain, halt),
+        // Everything is looked at again when the gate opens.
+        if let Some(epoch) = self.executor.term() {
+            let domain =
+                Domain { namespace: Arc::clone(namespace), group: format!("{RELEASED}{name}").into() };
+            self.informing.submit(&domain, epoch, &action);
         }
+        Outcome::Settled
     }
 
-    async fn carry_out(&self, domain: &Domain, action: Action) -> Result<(), Halt> {
-        self.executor.enter(domain).await?.perform(&[Batch { actions: vec![action] }]).await
+    /// What is remembered of a group for the planner, as far as it was found out in this term and its sets are still there.
+    fn recall(&self, domain: &Domain, epoch: Epoch, world: &World) -> rollout_group::Memory {
+        let known = self.memory().groups.remove(domain).filter(|(term, _)| *term == epoch);
+        let (_, mut memory) = known.unwrap_or_else(|| (epoch, rollout_group::Memory::default()));
+        if !memory.reported.is_empty() || !memory.refused.is_empty() {
+            let members: BTreeSet<_> = world.members.iter().map(|member| &member.set.uid).collect();
+            memory.reported.retain(|uid, _| members.contains(uid));
+            memory.refused.retain(|uid, _| members.contains(uid));
+        }
+        let refusals = self.informing.refusals(domain).into_iter();
+        memory.uninformed = refusals.map(|(uid, refusal)| (Arc::from(uid), refusal)).collect();
+        memory
+    }
+
+    /// Remembers the states that were reported and that the view does not show on the sets.
+    fn remember(&self, domain: &Domain, epoch: Epoch, mut memory: rollout_group::Memory, plan: &Plan) {
+        for report in &plan.reports {
+            if report.is_written {
+                memory.reported.remove(&report.set.uid);
+            } else if report.transition != Transition::Unsettled {
+                memory.reported.insert(Arc::clone(&report.set.uid), report.status.clone());
+            }
+        }
+        if !memory.reported.is_empty() || !memory.refused.is_empty() {
+            self.memory().groups.insert(domain.clone(), (epoch, memory));
+        }
     }
 
     /// Since when the specs of this group's sets have been unobserved.
@@ -201,15 +259,21 @@ impl RolloutGroups {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows the plan in metrics and, for what disrupts, in the log, before it is carried out.
+    /// Shows the states in metrics. A set on which something cannot be written counts as such: there its annotation says
+    /// something older.
     fn show(&self, domain: &Domain, plan: &Plan) {
+        let refused = |warning: &Warning| matches!(warning, Warning::WriteRefused { .. });
+        let state_of = |report: &Report| {
+            let is_refused = report.warnings.iter().any(refused);
+            if is_refused { Reason::WRITE_REFUSED } else { report.reason.kind() }
+        };
         for state in Reason::KINDS {
             let labels = StateLabels {
                 namespace: Arc::clone(&domain.namespace),
                 rollout_group: Arc::clone(&domain.group),
                 state,
             };
-            match plan.reports.iter().filter(|report| report.reason.kind() == state).count() {
+            match plan.reports.iter().filter(|report| state_of(report) == state).count() {
                 0 => {
                     self.metrics.sets.remove(&labels);
                 }
@@ -218,18 +282,9 @@ impl RolloutGroups {
                 }
             }
         }
-        for action in plan.batches.iter().flat_map(|batch| &batch.actions).filter(|action| action.disrupts())
-        {
-            tracing::info!(
-                namespace = %domain.namespace,
-                group = %domain.group,
-                pod = %action.object.name,
-                "replacing an outdated pod"
-            );
-        }
     }
 
-    /// Tells of transitions, in the log and as events, once they are written on the sets.
+    /// Tells of transitions, in the log and as events.
     fn tell(&self, domain: &Domain, plan: &Plan) {
         for report in &plan.reports {
             if report.transition == Transition::Changed {
@@ -265,28 +320,66 @@ impl RolloutGroups {
             self.recorder.warn(regarding(&report.set), warning.kind(), &warning.to_string());
         }
     }
+}
 
-    fn halted(&self, domain: &Domain, halt: Halt) -> Outcome {
-        match halt {
-            // Everything is looked at again when the gate opens.
-            Halt::Closed => Outcome::Settled,
-            Halt::NotSeenYet { until } => Outcome::WakeAt(until),
-            Halt::Throttled { retry_after } => Outcome::ComeBack(retry_after),
-            Halt::Failed(error) => {
-                tracing::error!(namespace = %domain.namespace, group = %domain.group, "the pass failed: {error}");
-                if matches!(error, ApiError::Forbidden(_) | ApiError::Refused { .. }) {
-                    self.tell_refused(domain, &error);
-                }
-                Outcome::Failed
+/// What the end of a pass means for the next one.
+fn halted(domain: &Domain, halt: Halt) -> Outcome {
+    match halt {
+        // Everything is looked at again when the gate opens.
+        Halt::Closed => Outcome::Settled,
+        Halt::NotSeenYet { until } => Outcome::WakeAt(until),
+        Halt::Throttled { retry_after } => Outcome::ComeBack(retry_after),
+        Halt::Failed(error) => {
+            let (namespace, group) = (&domain.namespace, &domain.group);
+            // A refusal is the state of its set by now, and was announced as such.
+            if error.refusal().is_none() {
+                tracing::error!(%namespace, %group, "the pass failed: {error}");
             }
-        }
-    }
-
-    /// A refusal does not pass by itself, so the user is told on the sets.
-    fn tell_refused(&self, domain: &Domain, error: &ApiError) {
-        for member in self.cache.store().group(&domain.namespace, &domain.group) {
-            let message = format!("the API server does not let sts-plus go on: {error}");
-            self.recorder.warn(regarding(&member.set), "WriteRefused", &message);
+            Outcome::Failed
         }
     }
 }
+
+/// Logs what disrupts, before it is carried out.
+fn log_disruptions(domain: &Domain, plan: &Plan) {
+    for action in plan.acting() {
+        tracing::info!(
+            namespace = %domain.namespace,
+            group = %domain.group,
+            pod = %action.object.name,
+            "replacing an outdated pod"
+        );
+    }
+}
+
+/// What became of the writes that are the rollout.
+struct Acted {
+    /// The sets, by UID, of which a deletion was refused.
+    refused: BTreeMap<Arc<str>, Refusal>,
+    halt: Option<Halt>,
+}
+
+/// Carries out what is the rollout in a plan.
+async fn act(lane: &mut Lane<'_>, world: &World, plan: &Plan) -> Acted {
+    let actions: Vec<_> = plan.acting().collect();
+    let performed = lane.perform_batch(actions.iter().copied()).await;
+    let mut refused = BTreeMap::new();
+    for (action, answer) in actions.iter().zip(&performed.answers) {
+        let Some(Err(error)) = answer else { continue };
+        if let (Some(refusal), Some(set)) = (error.refusal(), set_of(world, action)) {
+            refused.entry(Arc::clone(&set.uid)).or_insert(refusal);
+        }
+    }
+    Acted { refused, halt: performed.halt }
+}
+
+/// The set whose pod an action is about.
+fn set_of<'w>(world: &'w World, action: &Action) -> Option<&'w SetRow> {
+    let has = |pod: &Arc<sts_plus_planner::pod::PodRow>| pod.uid == action.precondition.uid;
+    let member = world.members.iter().find(|member| member.pods.iter().any(has))?;
+    Some(&member.set)
+}
+
+#[cfg(test)]
+#[path = "rollout_group_tests.rs"]
+mod tests;

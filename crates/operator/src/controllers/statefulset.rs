@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use sts_plus_api::keys;
-use sts_plus_planner::reason::Severity;
+use sts_plus_planner::reason::{Reason, Severity};
 use sts_plus_planner::set::SetRow;
 use sts_plus_planner::statefulset::world::{Features, Management, Memory, Standing, World};
 use sts_plus_planner::statefulset::{Answer, Ask, Blocked, Gauges, Note, Plan, Purpose, Step, plan, tell};
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::{later, regarding};
 use crate::shell::api::{Api, ApiError, Place, Resource};
+use crate::shell::backoff;
 use crate::shell::cache::{Cache, Touched};
 use crate::shell::events::Recorder;
 use crate::shell::executor::{Domain, Executor, Halt, Lane};
@@ -53,6 +54,9 @@ struct Known {
     uid: Arc<str>,
     domain: Domain,
     status_written: Option<Instant>,
+    /// How often in a row the status could not be written, and when it is tried again. The pods do not wait for that.
+    status_failures: u32,
+    status_retry: Option<Instant>,
     shown: Option<SetLabels>,
 }
 
@@ -144,6 +148,7 @@ impl StatefulSets {
                         drop(lane);
                         self.show(key, &world, plan.gauges);
                         let wake_at = plan.wake_at.map(|at| later(started, at, now));
+                        let wake_at = [wake_at, self.status_retry(key)].into_iter().flatten().min();
                         return ended(key, halt, wake_at);
                     }
                 },
@@ -177,12 +182,13 @@ impl StatefulSets {
                 break;
             }
         }
-        if let Some(status) = plan.status_after(failed).filter(|_| !is_final(halted.as_ref())) {
-            let performed = lane.perform_batch([status]).await;
-            if performed.halt.is_none() {
-                self.status_written(key, &world.set);
+        let status = plan.status_after(failed).filter(|_| !is_final(halted.as_ref()));
+        if let Some(status) = status.filter(|_| self.status_retry(key).is_none()) {
+            match lane.perform_batch([status]).await.halt {
+                None => self.status_written(key, &world.set),
+                Some(Halt::Failed(error)) => self.status_failed(key, &world.set, &error),
+                halt => halted = worse(halted, halt),
             }
-            halted = worse(halted, performed.halt);
         }
         for step in &plan.trim {
             if is_final(halted.as_ref()) {
@@ -289,6 +295,8 @@ impl StatefulSets {
             uid: Arc::clone(&set.uid),
             domain: domain.clone(),
             status_written: None,
+            status_failures: 0,
+            status_retry: None,
             shown: None,
         });
         known.domain = domain.clone();
@@ -298,6 +306,27 @@ impl StatefulSets {
     fn status_written(&self, key: &Key, set: &SetRow) {
         if let Some(known) = self.known().get_mut(key).filter(|known| known.uid == set.uid) {
             known.status_written = Some(Instant::now());
+            (known.status_failures, known.status_retry) = (0, None);
+        }
+    }
+
+    /// When a status that could not be written may be tried again; `None` for now.
+    fn status_retry(&self, key: &Key) -> Option<Instant> {
+        self.known().get(key).and_then(|known| known.status_retry).filter(|at| *at > Instant::now())
+    }
+
+    /// The status is tried again with a back-off of its own. A refusal does not pass by itself, so it is reported once.
+    fn status_failed(&self, key: &Key, set: &SetRow, error: &ApiError) {
+        let mut failures = 0;
+        if let Some(known) = self.known().get_mut(key).filter(|known| known.uid == set.uid) {
+            known.status_failures = known.status_failures.saturating_add(1);
+            failures = known.status_failures;
+            known.status_retry = Some(Instant::now() + backoff::delay(failures, self.api.chance()));
+        }
+        tracing::warn!(namespace = %set.namespace, set = %set.name, "the status could not be written: {error}");
+        if let Some(refusal) = error.refusal().filter(|_| failures == 1) {
+            let (severity, reason) = (Severity::Warning, Reason::WRITE_REFUSED);
+            self.announce(set, &Note { severity, reason, message: refusal.to_string() });
         }
     }
 

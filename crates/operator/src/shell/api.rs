@@ -13,10 +13,12 @@ use jiff::Timestamp;
 use kube::client::Body;
 use serde_json::Value;
 use sts_plus_planner::plan::Kind;
+use sts_plus_planner::reason::Refusal;
 use sts_plus_planner::revision;
 use thiserror::Error;
 
 use super::metrics::{Metrics, RequestLabels};
+use super::rights::Rights;
 use super::surroundings::{Chance, Surroundings};
 
 /// A write or a single read that takes longer has lost its answer as far as we are concerned; a loaded API
@@ -65,7 +67,7 @@ pub enum ApiError {
         /// When to come back.
         retry_after: Duration,
     },
-    /// The server refused for another reason: nothing was done.
+    /// The server, or an admission webhook, refused for another reason: nothing was done.
     #[error("refused with {code}: {message}")]
     Refused {
         /// The HTTP status.
@@ -91,6 +93,34 @@ impl ApiError {
             Self::Throttled { .. } | Self::Unanswered(_) => self.to_string(),
         }
     }
+
+    /// The refusal behind it, where the server has understood the request and will not carry it out.
+    pub fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Forbidden(message) | Self::Refused { message, .. } => {
+                Some(Refusal { webhook: webhook(message).map(Into::into), message: message.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether whoever asked lacks the right, rather than that an admission plugin or a webhook objects: in the words that
+    /// the API server has for any authorizer.
+    pub fn lacks_right(&self) -> bool {
+        matches!(self, Self::Forbidden(words) if words.contains(" cannot ") && words.contains(" resource \""))
+    }
+}
+
+/// How the API server's message begins about a webhook that could not be asked or did not answer; nothing was done.
+const WEBHOOK_FAILED: &str = "failed calling webhook \"";
+
+/// How it begins about a webhook that said no.
+const WEBHOOK_DENIED: &str = "admission webhook \"";
+
+/// The admission webhook that a message names.
+fn webhook(message: &str) -> Option<&str> {
+    let named = [WEBHOOK_FAILED, WEBHOOK_DENIED].into_iter().find_map(|words| message.split_once(words));
+    named.and_then(|(_, rest)| rest.split_once('"')).map(|(name, _)| name)
 }
 
 /// The resources we talk to.
@@ -248,6 +278,7 @@ pub struct Api {
     metrics: Metrics,
     surroundings: Surroundings,
     call_limit: Duration,
+    rights: Rights,
 }
 
 impl fmt::Debug for Api {
@@ -259,7 +290,8 @@ impl fmt::Debug for Api {
 impl Api {
     /// A client that counts its requests. `client` must not retry by itself.
     pub fn new(client: kube::Client, metrics: Metrics) -> Self {
-        Self { client, metrics, surroundings: Surroundings::default(), call_limit: CALL_TIMEOUT }
+        let rights = Rights::new(metrics.missing_permissions.clone());
+        Self { client, metrics, surroundings: Surroundings::default(), call_limit: CALL_TIMEOUT, rights }
     }
 
     /// The same client with another limit than [`CALL_TIMEOUT`] for writes and single reads.
@@ -282,6 +314,11 @@ impl Api {
     /// What spreads retries and makes names unique.
     pub fn chance(&self) -> &Chance {
         &self.surroundings.chance
+    }
+
+    /// The rights that were denied to this client and its clones.
+    pub fn rights(&self) -> &Rights {
+        &self.rights
     }
 
     /// The series that requests are counted in.
@@ -444,7 +481,7 @@ fn shorten(message: &str) -> String {
     message.chars().take(MAX_MESSAGE_CHARACTERS).collect()
 }
 
-/// Turns a refusal into what is known: 4xx did nothing, 5xx may have.
+/// Turns a refusal into what is known: 4xx did nothing, 5xx may have, unless a webhook failed.
 async fn refusal(answer: http::Response<Body>) -> ApiError {
     let code = answer.status();
     let retry_after =
@@ -461,6 +498,10 @@ async fn refusal(answer: http::Response<Body>) -> ApiError {
     match of_code(code, message, retry_after) {
         // The one code stands for two things.
         ApiError::Conflict(message) if reason == Some("AlreadyExists") => ApiError::AlreadyExists(message),
+        // Webhooks are asked before anything is stored, so here a 500 says more than any other does.
+        ApiError::Unanswered(_) if words.is_some_and(|words| words.contains(WEBHOOK_FAILED)) => {
+            ApiError::Refused { code: code.as_u16(), message: shorten(words.unwrap_or_default()) }
+        }
         error => error,
     }
 }

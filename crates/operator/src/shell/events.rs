@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::api::{Api, ApiError, Place, Resource};
+use super::rights::Right;
 
 /// Events that may wait to be sent; beyond that they are dropped and counted, since nothing depends on them.
 const MAX_WAITING_EVENTS: usize = 1024;
@@ -260,9 +261,14 @@ impl Sender {
     async fn send_waiting(&mut self, number: usize) {
         let waiting = self.waiting.remove(number);
         let now = Instant::now();
+        let create = right("create", &waiting.event.regarding.namespace);
+        if self.api.rights().denied_until(&create).is_some() {
+            self.api.metrics().events_dropped.inc_by(waiting.count);
+            return;
+        }
         self.spend(&waiting.event.regarding.uid, now);
         match self.send(waiting.spoken(), waiting.count).await {
-            Ok(()) => {}
+            Ok(()) => self.api.rights().grant(&create),
             // Nothing was done, so nothing is lost: it waits with the others.
             Err(ApiError::Throttled { retry_after }) => {
                 self.waiting.insert(0, waiting);
@@ -270,7 +276,11 @@ impl Sender {
             }
             Err(error) => {
                 self.api.metrics().events_dropped.inc_by(waiting.count);
-                tracing::warn!("an event could not be written: {error}");
+                if error.lacks_right() {
+                    self.api.rights().deny(&create, &error.words());
+                } else {
+                    tracing::warn!("an event could not be written: {error}");
+                }
             }
         }
     }
@@ -292,8 +302,10 @@ impl Sender {
         if self.sent.len() > MAX_REMEMBERED_EVENTS {
             self.sent.retain(|_, sent| now.duration_since(sent.last) < COMBINE_FOR);
         }
+        let patch = right("patch", &event.regarding.namespace);
         if let Some(sent) = self.sent.get_mut(&event)
             && now.duration_since(sent.last) < COMBINE_FOR
+            && self.api.rights().denied_until(&patch).is_none()
         {
             sent.count += count;
             sent.last = now;
@@ -301,6 +313,8 @@ impl Sender {
             let place = Place::object(Resource::Events, &event.regarding.namespace, &sent.name);
             match self.api.merge(place, keys::CONTROLLER, &fields).await {
                 Err(ApiError::NotFound(_)) => {}
+                // Where it may not be counted it is a new one.
+                Err(error) if error.lacks_right() => self.api.rights().deny(&patch, &error.words()),
                 other => return other.map(|_| ()),
             }
         }
@@ -340,6 +354,10 @@ impl Sender {
             "count": count,
         })
     }
+}
+
+fn right(verb: &'static str, namespace: &Arc<str>) -> Right {
+    Right { verb, resource: "events", namespace: Arc::clone(namespace) }
 }
 
 /// The API server keeps event times in whole seconds.

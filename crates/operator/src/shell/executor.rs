@@ -41,7 +41,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 
 /// What must not be disturbed by two at once: a rollout group, or a set that is in none.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Domain {
     /// The namespace.
     pub namespace: Arc<str>,
@@ -161,6 +161,52 @@ impl Executor {
         (number, action, if permitted { Some(self.write(action).await) } else { None })
     }
 
+    /// The term in which writes are allowed right now.
+    pub fn term(&self) -> Option<Epoch> {
+        self.gate.open()
+    }
+
+    /// The client, with the rights that it was denied.
+    pub fn api(&self) -> &Api {
+        &self.api
+    }
+
+    /// The view.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Carries out a write that only informs, outside of any lane: no plan depends on it. `None` if the term is over.
+    pub async fn inform(&self, action: &Action, epoch: Epoch) -> Option<Result<Value, ApiError>> {
+        let (_, _, answer) = self.attempt((0, action), epoch).await;
+        if let Some(answer) = &answer {
+            self.count(action, answer);
+        }
+        answer
+    }
+
+    /// The same for fields of a status, for whoever may update a status and not patch it: a read, and a replacement at the
+    /// version that the write was decided under.
+    pub async fn inform_by_update(&self, action: &Action, epoch: Epoch) -> Option<Result<Value, ApiError>> {
+        let Verb::MergeStatus { body, manager } = &action.verb else {
+            return Some(Err(ApiError::Refused {
+                code: 0,
+                message: "not the fields of a status".to_owned(),
+            }));
+        };
+        let place = place(&action.object);
+        let read = self.api.get(place).await.and_then(|object| with_status(object, body, action));
+        if self.gate.open() != Some(epoch) {
+            return None;
+        }
+        let answer = match read {
+            Ok(object) => self.api.replace(place.subresource("status"), manager, &object).await,
+            Err(error) => Err(error),
+        };
+        self.count(action, &answer);
+        Some(answer)
+    }
+
     async fn write(&self, action: &Action) -> Result<Value, ApiError> {
         let Action { object, precondition, verb } = action;
         let place = place(object);
@@ -205,6 +251,59 @@ impl Executor {
             }
         }
     }
+
+    fn count(&self, action: &Action, answer: &Result<Value, ApiError>) {
+        let verb = match action.verb {
+            Verb::Create { .. } => "create",
+            Verb::StrategicMerge { .. } => "strategic_merge",
+            Verb::Delete => "delete",
+            Verb::Apply { .. } => "apply",
+            Verb::ReplaceStatus { .. } => "replace_status",
+            Verb::Merge { .. } => "merge",
+            Verb::MergeStatus { .. } => "merge_status",
+        };
+        let outcome = match answer {
+            Ok(_) => "done",
+            Err(ApiError::Conflict(_) | ApiError::NotFound(_)) => "precondition_failed",
+            Err(ApiError::AlreadyExists(_)) => "already_exists",
+            Err(ApiError::Throttled { .. }) => "throttled",
+            Err(ApiError::Unanswered(_)) => "unanswered",
+            Err(_) => "refused",
+        };
+        let Object { namespace, name, .. } = &action.object;
+        match answer {
+            Ok(_) => tracing::info!(%namespace, %name, verb, "written"),
+            // Somebody else was faster, which is what preconditions are for.
+            Err(ApiError::Conflict(_) | ApiError::NotFound(_)) => {
+                tracing::info!(%namespace, %name, verb, outcome, "not written");
+            }
+            // Reported once, with what it means.
+            Err(error) if error.lacks_right() && !action.disrupts() => {
+                tracing::debug!(%namespace, %name, verb, outcome, "not written: {error}");
+            }
+            Err(error) => tracing::warn!(%namespace, %name, verb, outcome, "not written: {error}"),
+        }
+        self.api.metrics().writes.get_or_create(&WriteLabels { verb, outcome }).inc();
+    }
+}
+
+/// An object with these fields in its status, if it still is the one that they were decided for.
+fn with_status(mut object: Value, body: &Value, action: &Action) -> Result<Value, ApiError> {
+    let metadata = |key: &str| object.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
+    let version = action.precondition.resource_version.as_deref();
+    let is_same = metadata("uid") == Some(&*action.precondition.uid)
+        && version.is_none_or(|version| metadata("resourceVersion") == Some(version));
+    if !is_same {
+        return Err(ApiError::Conflict("it has changed since it was looked at".to_owned()));
+    }
+    let fields = body.get("status").and_then(Value::as_object);
+    if let Some(object) = object.as_object_mut() {
+        let status = object.entry("status").or_insert_with(|| json!({}));
+        if let (Some(status), Some(fields)) = (status.as_object_mut(), fields) {
+            status.extend(fields.clone());
+        }
+    }
+    Ok(object)
 }
 
 /// A body insists on the UID and the version in its own metadata.
@@ -250,6 +349,11 @@ pub struct Lane<'e> {
 }
 
 impl Lane<'_> {
+    /// The term in which it was entered.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
     /// Rules B and D: the view shows our own writes, and no disruption's answer is missing.
     async fn settle(&mut self) -> Result<(), Halt> {
         let store = &self.executor.store;
@@ -338,7 +442,7 @@ impl Lane<'_> {
         let now = Instant::now();
         let uid = || action.precondition.uid.clone();
         let object = || action.object.clone();
-        self.count(action, answer);
+        self.executor.count(action, answer);
         match answer {
             Ok(_) if action.is_deletion() => {
                 self.expectations.expect(object(), Expectation::Leaving { uid: uid() }, now);
@@ -379,7 +483,7 @@ impl Lane<'_> {
     /// Notes what the answer to a creation means for later plans. Whoever has the name, waiting for a change of the view
     /// would not help: it may show that object already.
     fn note_creation(&mut self, action: &Action, answer: &Result<Value, ApiError>) -> Result<(), Halt> {
-        self.count(action, answer);
+        self.executor.count(action, answer);
         let object = || action.object.clone();
         match answer {
             Ok(written) => {
@@ -397,36 +501,6 @@ impl Lane<'_> {
                 Err(error.clone().into())
             }
         }
-    }
-
-    fn count(&self, action: &Action, answer: &Result<Value, ApiError>) {
-        let verb = match action.verb {
-            Verb::Create { .. } => "create",
-            Verb::StrategicMerge { .. } => "strategic_merge",
-            Verb::Delete => "delete",
-            Verb::Apply { .. } => "apply",
-            Verb::ReplaceStatus { .. } => "replace_status",
-            Verb::Merge { .. } => "merge",
-            Verb::MergeStatus { .. } => "merge_status",
-        };
-        let outcome = match answer {
-            Ok(_) => "done",
-            Err(ApiError::Conflict(_) | ApiError::NotFound(_)) => "precondition_failed",
-            Err(ApiError::AlreadyExists(_)) => "already_exists",
-            Err(ApiError::Throttled { .. }) => "throttled",
-            Err(ApiError::Unanswered(_)) => "unanswered",
-            Err(_) => "refused",
-        };
-        let Object { namespace, name, .. } = &action.object;
-        match answer {
-            Ok(_) => tracing::info!(%namespace, %name, verb, "written"),
-            // Somebody else was faster, which is what preconditions are for.
-            Err(ApiError::Conflict(_) | ApiError::NotFound(_)) => {
-                tracing::info!(%namespace, %name, verb, outcome, "not written");
-            }
-            Err(error) => tracing::warn!(%namespace, %name, verb, outcome, "not written: {error}"),
-        }
-        self.executor.api.metrics().writes.get_or_create(&WriteLabels { verb, outcome }).inc();
     }
 }
 

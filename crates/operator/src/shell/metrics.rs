@@ -39,6 +39,8 @@ pub struct Metrics {
     pub queue_depth: Family<ControllerLabel, Gauge>,
     /// Writes by kind and outcome.
     pub writes: Family<WriteLabels, Counter>,
+    /// Permissions that were denied for something that sts-plus works without: 1 each.
+    pub missing_permissions: Family<PermissionLabels, Gauge>,
     /// Whether this process leads: 1 or 0.
     pub leader: Gauge,
     /// Events that were not sent because too many were waiting or one object had too many.
@@ -89,6 +91,17 @@ pub struct WriteLabels {
     pub outcome: &'static str,
 }
 
+/// Labels of a permission.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct PermissionLabels {
+    /// The verb, as in RBAC.
+    pub verb: &'static str,
+    /// The plural, with the subresource if there is one.
+    pub resource: &'static str,
+    /// The namespace.
+    pub namespace: Arc<str>,
+}
+
 /// Labels of a group.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct GroupLabels {
@@ -131,6 +144,7 @@ impl Metrics {
             lists: Family::default(),
             queue_depth: Family::default(),
             writes: Family::default(),
+            missing_permissions: Family::default(),
             leader: Gauge::default(),
             events_dropped: Counter::default(),
             sets: Family::default(),
@@ -146,6 +160,11 @@ impl Metrics {
         own.register("consistent_lists", "Consistent lists completed", metrics.lists.clone());
         own.register("queue_depth", "Keys waiting in the queue", metrics.queue_depth.clone());
         own.register("writes", "Writes by outcome", metrics.writes.clone());
+        own.register(
+            "missing_permissions",
+            "Permissions that are missing and that sts-plus works without",
+            metrics.missing_permissions.clone(),
+        );
         own.register("leader", "Whether this process leads", metrics.leader.clone());
         own.register("events_dropped", "Events that were not sent", metrics.events_dropped.clone());
         own.register("rollout_sets", "StatefulSets of a group by state", metrics.sets.clone());

@@ -36,7 +36,7 @@ use sts_plus_api::phased_rollout::{PhasedRolloutStatus, Target};
 
 use crate::health::Member;
 use crate::plan::{Action, Batch};
-use crate::reason::Severity;
+use crate::reason::{Reason, Refusal, Severity};
 use crate::set::{SetRow, Strategy};
 use gate::{Outcome, Question};
 use policy::{Fault, Policy, Warning};
@@ -144,6 +144,25 @@ pub fn plan(world: &World, now: Timestamp) -> Plan {
     let mut draft = Draft::new(world, now);
     let wait = draft.decide();
     draft.finish(wait)
+}
+
+/// What to report where the server refused a write of the last plan: the rollout is where it was, and that write is tried
+/// again. Nothing where it is reported already; the server's words may differ in a port or a time.
+pub fn refused(world: &World, refusal: Refusal, now: Timestamp) -> Plan {
+    let rollout = &world.rollout;
+    let status = &rollout.status;
+    let by = refusal.webhook.as_deref().unwrap_or_default();
+    let is_reported = status.waiting_for.as_deref() == Some(Reason::WRITE_REFUSED)
+        && status.observed_generation == Some(rollout.generation)
+        && status.message.as_deref().is_some_and(|message| message.contains(by));
+    if is_reported || !rollout.has_finalizer() {
+        return Plan { status: status.clone(), ..Plan::default() };
+    }
+    let mut draft = Draft::new(world, whole_milliseconds(now));
+    let policy = rollout.spec.as_ref().ok().and_then(|spec| Policy::parse(spec).ok());
+    draft.warnings = policy.map(|policy| policy.warnings()).unwrap_or_default();
+    draft.warnings.extend(world.syntax.iter().cloned());
+    draft.finish(Some(Wait::Held { reason: Reason::WriteRefused { refusal } }))
 }
 
 /// A plan in the making.

@@ -9,7 +9,7 @@ use super::wait::{Wait, in_a_row};
 use super::{Draft, Plan, TARGET_GRACE};
 use crate::health::{Health, Member};
 use crate::plan::{Action, Batch};
-use crate::reason::Severity;
+use crate::reason::{Reason, Severity};
 
 /// Revisions that the status tells apart; a set has two, and after a revert three.
 const MAX_REVISIONS: usize = 8;
@@ -126,6 +126,7 @@ impl Draft<'_> {
                 | Wait::PrometheusError { .. }
                 | Wait::PrometheusConfigError { .. }
                 | Wait::PartitionContested { .. }
+                | Wait::Held { reason: Reason::WriteRefused { .. } }
         );
         let (ready, updated) = match phase {
             Phase::ErrorSTSNotFound | Phase::ErrorCannotManage | Phase::ErrorInvalid => {

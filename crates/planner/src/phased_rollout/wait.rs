@@ -52,7 +52,7 @@ pub enum Wait {
     GatePassed { partition: u32, pod: Option<String> },
     /// The set's own controller has not called the revision current.
     NotPromoted { revision: String },
-    /// Something else of the workload is down, so that no pod may go.
+    /// Something else of the workload is down, so that no pod may go, or the API server refuses the write.
     Held { reason: Reason },
     /// Somebody else keeps writing the partition.
     PartitionContested { manager: String, until: Timestamp },
@@ -65,7 +65,7 @@ pub enum Wait {
 }
 
 /// The announced waits that keep a rollout from going on: their end is worth telling too.
-const OBSTACLES: [&str; 10] = [
+const OBSTACLES: [&str; 11] = [
     "CannotManage",
     "InvalidSpec",
     "Suspended",
@@ -76,6 +76,7 @@ const OBSTACLES: [&str; 10] = [
     "PartitionContested",
     "OtherSetNotReady",
     "TargetNotFound",
+    Reason::WRITE_REFUSED,
 ];
 
 impl Wait {
@@ -205,6 +206,7 @@ impl Wait {
                 | Self::PrometheusConfigError { .. }
                 | Self::GateFailed { .. }
                 | Self::RolledBack { .. }
+                | Self::Held { reason: Reason::WriteRefused { .. } }
         )
     }
 

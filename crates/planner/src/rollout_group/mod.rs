@@ -12,13 +12,14 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use sts_plus_api::keys;
+use sts_plus_api::rollout_status::RolloutStatus;
 
 use crate::disruption::{Gatekeeper, Guarded};
 use crate::health::Member;
 use crate::ordinal;
 use crate::plan::{Action, Batch};
 use crate::planted::{self, Bug};
-use crate::reason::Reason;
+use crate::reason::{Reason, Refusal};
 use crate::set::SetRow;
 use report::Report;
 use zone::{Stage, Zone};
@@ -39,6 +40,21 @@ pub struct World {
     /// Since when the spec of a set (by UID) has been seen unobserved. Kept in memory only: losing it
     /// delays a message.
     pub unobserved_since: BTreeMap<Arc<str>, Timestamp>,
+    /// What this process knows beyond its caches.
+    pub memory: Memory,
+}
+
+/// What this process knows of a group beyond its caches, by the UID of the set. Losing it repeats a message or asks the
+/// server once more, nothing else.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The last state that was reported and that the annotation in the view does not have: not written yet, not shown yet,
+    /// or not permitted.
+    pub reported: BTreeMap<Arc<str>, RolloutStatus>,
+    /// Deletions that the server refused the last time.
+    pub refused: BTreeMap<Arc<str>, Refusal>,
+    /// Annotations and promotions that the server refuses.
+    pub uninformed: BTreeMap<Arc<str>, Refusal>,
 }
 
 /// Two sets that select the same pods.
@@ -61,11 +77,23 @@ pub struct Plan {
     pub wake_at: Option<Timestamp>,
 }
 
+impl Plan {
+    /// The writes that are the rollout, in order.
+    pub fn acting(&self) -> impl Iterator<Item = &Action> {
+        self.batches.iter().flat_map(|batch| &batch.actions).filter(|action| action.disrupts())
+    }
+
+    /// The writes that only inform, in order: the rollout does not depend on them.
+    pub fn informing(&self) -> impl Iterator<Item = &Action> {
+        self.batches.iter().flat_map(|batch| &batch.actions).filter(|action| !action.disrupts())
+    }
+}
+
 /// Decides what to do for a group at a moment.
 pub fn plan(world: &World, now: Timestamp) -> Plan {
     let mut members: Vec<_> = world.members.iter().collect();
     members.sort_by(|left, right| ordinal::natural(&left.set.name, &right.set.name));
-    let zones: Vec<_> = members.into_iter().map(|member| Zone::judge(member, now)).collect();
+    let zones: Vec<_> = members.into_iter().map(|member| Zone::judge(member, &world.memory, now)).collect();
     let turn = match zones.iter().find_map(Zone::foreign_strategy) {
         Some(skipped) => Turn::Skipped(skipped),
         None => take_turn(&zones),

@@ -13,7 +13,7 @@ use super::{OBSERVATION_GRACE, Turn, World};
 use crate::amount::DEFAULT_MAX_UNAVAILABLE;
 use crate::health::Why;
 use crate::plan::Action;
-use crate::reason::Reason;
+use crate::reason::{Reason, Refusal};
 use crate::set::SetRow;
 
 /// What is said about one set.
@@ -36,7 +36,9 @@ pub struct Report {
     /// What is down, in words; empty when nothing is.
     pub down: String,
     /// What the annotation should say.
-    status: RolloutStatus,
+    pub status: RolloutStatus,
+    /// Whether the annotation says so already.
+    pub is_written: bool,
 }
 
 /// How a state relates to the one that is written on the set.
@@ -76,6 +78,11 @@ pub enum Warning {
         /// That set.
         other: Arc<str>,
     },
+    /// The state, or the current revision, cannot be written on the set. The rollout does not depend on it.
+    WriteRefused {
+        /// What the server said.
+        refusal: Refusal,
+    },
 }
 
 impl Warning {
@@ -84,6 +91,7 @@ impl Warning {
         match self {
             Self::BadMaxUnavailable { .. } => "InvalidMaxUnavailable",
             Self::SelectorOverlap { .. } => "SelectorOverlap",
+            Self::WriteRefused { .. } => Reason::WRITE_REFUSED,
         }
     }
 }
@@ -102,6 +110,9 @@ impl fmt::Display for Warning {
                 f,
                 "its selector also matches the pods of {other}: pods count for the set that controls them"
             ),
+            Self::WriteRefused { refusal } => {
+                write!(f, "its state cannot be written on it, the rollout does not depend on that: {refusal}")
+            }
         }
     }
 }
@@ -125,12 +136,14 @@ impl Report {
         now: Timestamp,
     ) -> Self {
         let set = &zone.member.set;
-        let reason = reason(zone, zones, turn);
-        let same = zone.told.as_ref().filter(|written| {
-            written.group == *world.group
-                && written.state == reason.kind()
-                && written.subject.as_deref() == reason.subject()
-        });
+        let reason = reason(zone, zones, turn, world);
+        let says_so = |status: &&RolloutStatus| {
+            status.group == *world.group
+                && status.state == reason.kind()
+                && status.subject.as_deref() == reason.subject()
+        };
+        let same = zone.told.as_ref().filter(says_so);
+        let is_written = zone.written.iter().any(|status| says_so(&status));
         let unobserved_since = || world.unobserved_since.get(&set.uid).copied();
         let since = match (&reason, same) {
             (_, Some(same)) => same.since,
@@ -146,14 +159,15 @@ impl Report {
             (Reason::UpToDate { .. }, None, None) => Transition::FirstSight,
             _ => Transition::Changed,
         };
-        let status = RolloutStatus {
+        // A state keeps the words that it began with, so that what is due stays the same until it is written.
+        let status = same.cloned().unwrap_or_else(|| RolloutStatus {
             group: world.group.to_string(),
             state: reason.kind().to_owned(),
             subject: reason.subject().map(str::to_owned),
             message: reason.to_string(),
             release: reason.release(),
             since,
-        };
+        });
         Self {
             set: Arc::clone(set),
             target: zone.target.map(Into::into),
@@ -164,18 +178,19 @@ impl Report {
             down: zone.health.summary(),
             reason,
             status,
+            is_written,
         }
     }
 
     /// Writes the state on the set, if that is due.
     pub(super) fn write(&self) -> Option<Action> {
-        let due = matches!(self.transition, Transition::Changed | Transition::FirstSight);
+        let due = self.transition != Transition::Unsettled && !self.is_written;
         let value = serde_json::to_string(&self.status).ok().filter(|_| due)?;
         Some(Action::annotate(&self.set, keys::ROLLOUT_STATUS, Some(&value), keys::MANAGER_ROLLOUT_GROUP))
     }
 }
 
-fn reason(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn) -> Reason {
+fn reason(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn, world: &World) -> Reason {
     if let Turn::Skipped(reason) = turn {
         return reason.clone();
     }
@@ -192,6 +207,10 @@ fn reason(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn) -> Reason {
     if zone.unfinished() {
         return match turn {
             Turn::Rolling { set, deletions, denied } if set == zone.name() => {
+                let refusal = world.memory.refused.get(&zone.member.set.uid).cloned();
+                if let Some(refusal) = refusal.filter(|_| !deletions.is_empty()) {
+                    return Reason::WriteRefused { refusal };
+                }
                 rolling(zone, revision, deletions.len(), denied.as_ref())
             }
             Turn::HeldUpBy(set) if set == zone.name() => rolling(zone, revision, 0, None),
@@ -261,7 +280,9 @@ fn warnings(zone: &Zone<'_>, world: &World) -> Vec<Warning> {
         .iter()
         .filter(|overlap| overlap.set == *zone.name())
         .map(|overlap| Warning::SelectorOverlap { other: Arc::clone(&overlap.other) });
-    bad_budget.into_iter().chain(overlaps).collect()
+    let refusal = world.memory.uninformed.get(&zone.member.set.uid).cloned();
+    let refused = refusal.map(|refusal| Warning::WriteRefused { refusal });
+    bad_budget.into_iter().chain(overlaps).chain(refused).collect()
 }
 
 fn tally(zone: &Zone<'_>) -> Vec<Tally> {

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use sts_plus_api::keys;
 use sts_plus_api::rollout_status::RolloutStatus;
 
+use super::Memory;
 use crate::amount::{Amount, DEFAULT_MAX_UNAVAILABLE};
 use crate::health::{Health, Member, Why};
 use crate::ordinal;
@@ -32,8 +33,10 @@ pub struct Zone<'w> {
     pub bad_max_unavailable: Option<&'w str>,
     /// Whether the user has paused it.
     pub paused: bool,
-    /// The state that is written on the set, if one is and can be read.
+    /// The state that was reported last: as far as this process knows, else as written on the set.
     pub told: Option<RolloutStatus>,
+    /// The state that is written on the set, if one is and can be read.
+    pub written: Option<RolloutStatus>,
 }
 
 /// How far a set is in the eyes of the group.
@@ -51,24 +54,26 @@ pub(crate) enum Stage {
 
 impl<'w> Zone<'w> {
     /// Judges a member at a moment.
-    pub fn judge(member: &'w Member, now: Timestamp) -> Self {
+    pub fn judge(member: &'w Member, memory: &Memory, now: Timestamp) -> Self {
         let set = &member.set;
+        let written = set.steering.rollout_status.as_deref().and_then(RolloutStatus::parse);
         let target = set.target();
         let outdated = member.pods.iter().filter(|pod| {
             target.is_some_and(|target| pod.revision.as_deref() != Some(target))
                 && member.wanted_ordinal(pod).is_some()
         });
-        let written = set.steering.max_unavailable.as_deref();
-        let amount = written.map_or(Some(Amount::Count(DEFAULT_MAX_UNAVAILABLE)), Amount::parse);
+        let budget = set.steering.max_unavailable.as_deref();
+        let amount = budget.map_or(Some(Amount::Count(DEFAULT_MAX_UNAVAILABLE)), Amount::parse);
         Self {
             member,
             target,
             outdated: outdated.collect(),
             health: Health::of(member, now),
             max_unavailable: amount.map_or(DEFAULT_MAX_UNAVAILABLE, |amount| amount.of(set.replicas)),
-            bad_max_unavailable: written.filter(|_| amount.is_none()),
+            bad_max_unavailable: budget.filter(|_| amount.is_none()),
             paused: set.steering.paused.as_deref() == Some("true"),
-            told: set.steering.rollout_status.as_deref().and_then(RolloutStatus::parse),
+            told: memory.reported.get(&set.uid).cloned().or_else(|| written.clone()),
+            written,
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use sts_plus_planner::health::Member;
 use sts_plus_planner::pod::{Phase, PodRow, Waiting};
-use sts_plus_planner::rollout_group::{World, plan};
+use sts_plus_planner::rollout_group::{Memory, World, plan};
 use sts_plus_planner::selector::{Labels, Selector};
 use sts_plus_planner::set::{SetRow, Steering, Strategy};
 
@@ -40,8 +40,13 @@ impl Planner {
     fn ask(&self, pods: &[Pod], targets: &[u8]) -> Vec<Request> {
         let zones = pods.chunks(self.pods_per_zone).zip(targets).enumerate();
         let members = zones.map(|(zone, (pods, target))| self.member(zone, pods, *target)).collect();
-        let world =
-            World { group: "web".into(), members, overlaps: Vec::new(), unobserved_since: BTreeMap::new() };
+        let world = World {
+            group: "web".into(),
+            members,
+            overlaps: Vec::new(),
+            unobserved_since: BTreeMap::new(),
+            memory: Memory::default(),
+        };
         let plan = plan(&world, Timestamp::UNIX_EPOCH);
         let actions = plan.batches.iter().flat_map(|batch| &batch.actions);
         let deletions = actions.filter(|action| action.disrupts()).map(|action| Request {

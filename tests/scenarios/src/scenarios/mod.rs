@@ -13,6 +13,7 @@ mod faults;
 mod lagging;
 mod leadership;
 mod outage;
+pub(crate) mod refusals;
 mod rollout;
 mod steering;
 mod telling;
@@ -78,6 +79,7 @@ pub fn all() -> Vec<Scenario> {
         telling::all(),
         faults::all(),
         lagging::all(),
+        refusals::all(),
     ]
     .concat()
 }

@@ -97,10 +97,10 @@ async fn a_missing_permission_is_told_and_does_not_become_a_hot_loop(mut scene: 
     let account = scene.account_with("operator", without).await;
     let operator = scene.operator_of(&account);
     scene.change(&zones, &Template::new("v2")).await;
-    for zone in &zones {
-        let words = scene.event(zone.name(), "Warning", "WriteRefused").await;
-        assert!(words.contains("cannot delete resource \"pods\""), "{words}");
-    }
+    let words = scene.event("zone-a", "Warning", "WriteRefused").await;
+    assert!(words.contains("cannot delete resource \"pods\""), "{words}");
+    assert_eq!(scene.says("zone-a", "WriteRefused").await, words);
+    scene.says("zone-b", "WaitingForTurn").await;
     let refused = |requests: &[Request]| {
         let refused = requests.iter().filter(|request| request.verb == "delete" && request.code == 403);
         refused.map(|request| request.at).collect::<Vec<_>>()

@@ -18,7 +18,7 @@ use crate::health::Member;
 use crate::plan::{Action, Kind, Verb};
 use crate::pod::{Phase, PodRow, Waiting};
 use crate::reason::Reason;
-use crate::rollout_group::{Overlap, Plan, World, plan};
+use crate::rollout_group::{Memory, Overlap, Plan, World, plan};
 use crate::set::{SetRow, Steering, Strategy};
 
 /// The revision that pods have before a rollout.
@@ -41,6 +41,7 @@ pub(super) struct Cluster {
     pub(super) pods: Vec<PodRow>,
     pub(super) overlaps: Vec<Overlap>,
     pub(super) unobserved_since: BTreeMap<Arc<str>, Timestamp>,
+    pub(super) memory: Memory,
     pub(super) now: Timestamp,
     /// The revisions of each set's template, the present one last.
     pub(super) templates: BTreeMap<Arc<str>, Vec<String>>,
@@ -63,6 +64,7 @@ pub(super) fn zones(names: &[&str], replicas: u32) -> Cluster {
         pods: Vec::new(),
         overlaps: Vec::new(),
         unobserved_since: BTreeMap::new(),
+        memory: Memory::default(),
         now: start.saturating_add(AGE).unwrap(),
         templates: names.iter().map(|name| (full(name).into(), vec![NEW.to_owned()])).collect(),
         writes: 0,
@@ -186,6 +188,7 @@ impl Cluster {
             members: members.map(|set| Member::new(Arc::new(set.clone()), pods.iter().cloned())).collect(),
             overlaps: self.overlaps.clone(),
             unobserved_since: self.unobserved_since.clone(),
+            memory: self.memory.clone(),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::health::Member;
 use crate::plan::{Kind, Object};
 use crate::pod::Phase;
 use crate::rollout_group::zone::Zone;
-use crate::rollout_group::{World, plan, release};
+use crate::rollout_group::{Memory, World, plan, release};
 
 #[test]
 fn e_r1_a_set_that_is_not_on_delete_keeps_the_whole_group_from_rolling() {
@@ -184,6 +184,7 @@ fn e_r27_a_group_that_disappeared_leaves_nothing_to_do_or_to_report() {
         members: Vec::new(),
         overlaps: Vec::new(),
         unobserved_since: [(Arc::from("uid-of-a-set-that-is-gone"), given().now)].into(),
+        memory: Memory::default(),
     };
     let plan = plan(&world, given().now);
     assert!(plan.batches.is_empty() && plan.reports.is_empty() && plan.wake_at.is_none());
@@ -270,7 +271,7 @@ fn e_r30_budgets_as_counts_and_percentages() {
             (set.replicas, set.steering.max_unavailable) = (replicas, written.map(Into::into));
         });
         let member = Member::new(Arc::new(group.set_mut("a").clone()), []);
-        let zone = Zone::judge(&member, group.now);
+        let zone = Zone::judge(&member, &Memory::default(), group.now);
         assert_eq!(zone.max_unavailable, budget, "{written:?} of {replicas}");
     }
 }

@@ -1,13 +1,13 @@
 //! What is told, when, and how often.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
 use sts_plus_api::rollout_status::RolloutStatus;
 
 use super::cluster::{Cluster, NEW, annotation, given, short, zones};
 use crate::pod::PodRow;
-use crate::reason::Reason;
+use crate::reason::{Reason, Refusal};
 use crate::rollout_group::OBSERVATION_GRACE;
 use crate::rollout_group::report::{Tally, Transition};
 
@@ -237,4 +237,104 @@ fn a_lost_pod_and_its_return_are_told_once_each() {
     assert_eq!(told["a"], ["NotReady ", "UpToDate new"]);
     assert_eq!(told["b"], ["OtherSetNotReady a", "Rolling v2", "UpToDate v2"]);
     assert_eq!(deleted, ["b-0", "b-1", "b-2"]);
+}
+
+/// Does what is the rollout of a plan, writes nothing on the sets, and remembers what was reported, as the operator does
+/// where it may not write annotations. Answers the transitions.
+#[track_caller]
+fn act_without_annotations(cluster: &mut Cluster) -> Vec<String> {
+    let plan = cluster.plan();
+    for action in plan.acting() {
+        cluster.apply(action).unwrap();
+    }
+    let mut told = Vec::new();
+    for report in &plan.reports {
+        if report.transition == Transition::Changed {
+            told.push(format!("{} {}", short(&report.set.name), report.reason.kind()));
+        }
+        if report.transition != Transition::Unsettled {
+            cluster.memory.reported.insert(report.set.uid.clone(), report.status.clone());
+        }
+    }
+    told
+}
+
+#[test]
+fn without_its_annotations_a_group_rolls_and_tells_each_state_once() {
+    let mut group = zones(&["a", "b"], 2);
+    for zone in ["a", "b"] {
+        group = group.max_unavailable(zone, "1");
+    }
+    act_without_annotations(&mut group);
+    for zone in ["a", "b"] {
+        group.edit(zone, "v2");
+    }
+    let mut told = Vec::new();
+    for _ in 0..100 {
+        told.extend(act_without_annotations(&mut group));
+        match group.work().into_iter().next() {
+            Some(work) => group.perform(work),
+            None => break,
+        }
+    }
+    assert!(group.pods.iter().all(|pod| pod.revision.as_deref() == Some("v2") && pod.ready()), "{group}");
+    let of = |zone: &str| {
+        let own = told.iter().filter_map(|told| told.strip_prefix(zone));
+        own.map(str::trim).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for zone in ["a", "b"] {
+        let told = of(zone);
+        assert_eq!(told.last().map(String::as_str), Some("UpToDate"), "{told:?}");
+        let each: BTreeSet<_> = told.iter().collect();
+        assert_eq!(each.len(), told.len(), "each once: {told:?}");
+        assert!(each.contains(&"Rolling".to_owned()), "{told:?}");
+    }
+}
+
+#[test]
+fn a_state_that_is_not_written_keeps_its_time_and_is_written_as_soon_as_that_works() {
+    let mut group = given().old("a").old("b");
+    let began = group.now;
+    act_without_annotations(&mut group);
+    group.pass(SignedDuration::from_mins(7));
+    let plan = group.plan();
+    assert!(plan.reports.iter().all(|report| report.since == began && report.transition == Transition::None));
+    let due: Vec<_> = plan.informing().filter_map(annotation).collect();
+    assert_eq!(due.len(), 2, "still due");
+    for action in plan.informing() {
+        group.apply(action).unwrap();
+    }
+    assert!(group.plan().informing().next().is_none());
+}
+
+#[test]
+fn a_refused_deletion_is_the_state_of_its_set_and_is_tried_again() {
+    let mut group = given().old("a").old("b");
+    group.operate();
+    let refusal = Refusal { webhook: Some("guard.example.com".into()), message: "not today".to_owned() };
+    let refused = group.set_mut("a").uid.clone();
+    group.memory.refused.insert(refused, refusal.clone());
+    group = group.pod("a-0", |pod| pod.terminating = false).pod("a-1", |pod| pod.terminating = false);
+    let plan = group.plan();
+    assert_eq!(plan.acting().count(), 2, "it is tried again");
+    assert_eq!(plan.reports[0].reason, Reason::WriteRefused { refusal });
+    assert_eq!(plan.reports[0].transition, Transition::Changed);
+    assert_eq!(plan.reports[1].reason.kind(), "WaitingForTurn");
+    group.memory.refused.clear();
+    assert_eq!(group.plan().reports[0].reason.kind(), "Rolling");
+}
+
+#[test]
+fn a_refused_annotation_is_a_warning_and_changes_nothing_else() {
+    let group = given().old("a").old("b");
+    let before = group.plan();
+    let mut group = group;
+    let refusal = Refusal { webhook: None, message: "no".to_owned() };
+    let set = group.set_mut("a").uid.clone();
+    group.memory.uninformed.insert(set, refusal);
+    let plan = group.plan();
+    assert_eq!(plan.batches, before.batches);
+    assert_eq!(plan.reports[0].reason, before.reports[0].reason);
+    assert_eq!(plan.reports[0].warnings[0].kind(), "WriteRefused");
+    assert!(plan.reports[1].warnings.is_empty());
 }

@@ -15,6 +15,7 @@ mod leaving;
 mod partition;
 mod peer;
 mod people;
+mod refusals;
 mod replicas;
 mod revisions;
 mod targets;
@@ -52,6 +53,7 @@ pub fn all() -> Vec<Scenario> {
         people::all(),
         leaving::all(),
         replicas::all(),
+        refusals::all(),
         basic::all(),
     ]
     .concat()

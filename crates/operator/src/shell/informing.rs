@@ -1,0 +1,398 @@
+//! Writes that only inform: the annotation with the state of a set, its current revision. The rollout does not depend on
+//! them, so they are carried out beside the lanes, and a webhook that hangs or a missing permission slows nothing down.
+//!
+//! ```text
+//!   pass ── submit(domain, all that is due now) ──> slots, one per object ──> run: one write at a time per object
+//!                                                     newer words replace older ones that were not sent yet
+//! ```
+//!
+//! What is due is decided anew in each pass. What was written and is not shown by the view yet is not written again; what
+//! failed is tried again with a back-off of its own.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use serde_json::Value;
+use sts_plus_planner::plan::{Action, Object, Verb};
+use sts_plus_planner::reason::Refusal;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::api::{ApiError, Resource};
+use super::backoff;
+use super::executor::{Domain, Executor};
+use super::expectations::Expectation;
+use super::lease::Epoch;
+use super::rights::Right;
+
+/// Informing writes under way together: those of a large group at once, and a hanging webhook cannot take the streams that
+/// acting writes need.
+const MAX_UNDER_WAY: usize = 32;
+
+/// After so many writes in a row without an answer it is reported: the first ones may be an API server that restarts.
+const UNANSWERED_REPORTED_AFTER: u32 = 3;
+
+/// Called with a domain whose refusals have changed, so that it is looked at again.
+pub type Wake = Arc<dyn Fn(&Domain) + Send + Sync>;
+
+/// Takes informing writes; clones share them.
+#[derive(Clone)]
+pub struct Informing {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    executor: Arc<Executor>,
+    wake: Wake,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    slots: BTreeMap<Domain, BTreeMap<Object, Slot>>,
+    closed: bool,
+}
+
+/// What is to be written on one object, in order, and how that goes.
+#[derive(Debug)]
+struct Slot {
+    epoch: Epoch,
+    uid: Box<str>,
+    wanted: Vec<Action>,
+    /// Written, and not shown by the view yet: the write and the version it was answered with.
+    acknowledged: Vec<(Action, Box<str>)>,
+    under_way: bool,
+    failures: u32,
+    not_before: Option<Instant>,
+    refused: Option<Refusal>,
+}
+
+/// One write to send.
+#[derive(Debug)]
+struct Job {
+    domain: Domain,
+    epoch: Epoch,
+    action: Action,
+}
+
+/// What became of it.
+#[derive(Debug)]
+enum Sent {
+    /// The term is over.
+    Closed,
+    /// It was written.
+    Written(Option<Box<str>>),
+    /// The object is not what the write was decided for: the next pass knows better.
+    Outdated,
+    /// The right is missing.
+    Denied,
+    /// The server asks to come back later.
+    Later(Duration),
+    /// It was refused.
+    Refused(Refusal),
+    /// It was not answered, or somebody else kept writing.
+    Failed(String),
+}
+
+impl fmt::Debug for Informing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informing").finish_non_exhaustive()
+    }
+}
+
+impl Slot {
+    fn new(epoch: Epoch, uid: Box<str>) -> Self {
+        Self {
+            epoch,
+            uid,
+            wanted: Vec::new(),
+            acknowledged: Vec::new(),
+            under_way: false,
+            failures: 0,
+            not_before: None,
+            refused: None,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.wanted.is_empty() && self.acknowledged.is_empty() && !self.under_way
+    }
+
+    /// Notes what became of a write.
+    fn sent(&mut self, action: &Action, sent: Sent, delay: impl FnOnce(u32) -> Duration) {
+        self.under_way = false;
+        let now = Instant::now();
+        match sent {
+            Sent::Closed => self.wanted.clear(),
+            Sent::Written(version) => {
+                (self.failures, self.not_before, self.refused) = (0, None, None);
+                self.wanted.retain(|wanted| wanted != action);
+                self.acknowledged.extend(version.map(|version| (action.clone(), version)));
+            }
+            Sent::Outdated => self.wanted.retain(|wanted| wanted != action),
+            // It stays: the rights know when it may be tried again.
+            Sent::Denied => {}
+            Sent::Later(after) => self.not_before = Some(now + after),
+            Sent::Refused(refusal) => {
+                self.failures = self.failures.saturating_add(1);
+                self.not_before = Some(now + delay(self.failures));
+                self.report(refusal);
+            }
+            Sent::Failed(message) => {
+                self.failures = self.failures.saturating_add(1);
+                self.not_before = Some(now + delay(self.failures));
+                if self.failures >= UNANSWERED_REPORTED_AFTER {
+                    self.report(Refusal { webhook: None, message });
+                }
+            }
+        }
+    }
+
+    /// Keeps the first words of a refusal: the next ones may differ in a port or a time.
+    fn report(&mut self, refusal: Refusal) {
+        let same = self.refused.as_ref().is_some_and(|known| known.webhook == refusal.webhook);
+        if !same {
+            self.refused = Some(refusal);
+        }
+    }
+}
+
+impl Informing {
+    /// Informs through this executor.
+    pub fn new(executor: Arc<Executor>, wake: Wake) -> Self {
+        let (state, changed) = (Mutex::default(), Notify::new());
+        Self { shared: Arc::new(Shared { executor, wake, state, changed }) }
+    }
+
+    /// All that is due for a domain now, in the order in which it is to be written on each object. What was due before and
+    /// is not any more is not written.
+    pub fn submit<'a>(&self, domain: &Domain, epoch: Epoch, actions: impl IntoIterator<Item = &'a Action>) {
+        let mut due: BTreeMap<&Object, Vec<&Action>> = BTreeMap::new();
+        for action in actions {
+            due.entry(&action.object).or_default().push(action);
+        }
+        let mut state = self.state();
+        if state.closed || (due.is_empty() && !state.slots.contains_key(domain)) {
+            return;
+        }
+        let slots = state.slots.entry(domain.clone()).or_default();
+        for (object, actions) in &due {
+            if !slots.contains_key(*object) {
+                let uid = actions.first().map(|action| action.precondition.uid.clone()).unwrap_or_default();
+                slots.insert((*object).clone(), Slot::new(epoch, uid));
+            }
+        }
+        for (object, slot) in slots.iter_mut() {
+            let seen = self.shared.executor.store().seen(object);
+            slot.acknowledged.retain(|(action, version)| {
+                let (uid, resource_version) = (action.precondition.uid.clone(), version.clone());
+                !Expectation::AtLeast { uid, resource_version }.is_met(seen.as_ref(), None)
+            });
+            let wanted = due.remove(object).unwrap_or_default().into_iter();
+            let acknowledged = |action: &&Action| slot.acknowledged.iter().any(|(done, _)| done == *action);
+            slot.wanted = wanted.filter(|action| !acknowledged(action)).cloned().collect();
+            slot.epoch = epoch;
+        }
+        let outlived = slots.values().any(|slot| slot.is_idle() && slot.refused.is_some());
+        slots.retain(|_, slot| !slot.is_idle());
+        if slots.is_empty() {
+            state.slots.remove(domain);
+        }
+        drop(state);
+        self.shared.changed.notify_one();
+        if outlived {
+            (self.shared.wake)(domain);
+        }
+    }
+
+    /// The sets of a domain, by UID, on which something cannot be written, and why.
+    pub fn refusals(&self, domain: &Domain) -> Vec<(Box<str>, Refusal)> {
+        let state = self.state();
+        let slots = state.slots.get(domain).into_iter().flat_map(BTreeMap::values);
+        slots.filter_map(|slot| Some((slot.uid.clone(), slot.refused.clone()?))).collect()
+    }
+
+    /// Takes nothing more; [`Self::run`] ends once no write is under way.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        for slot in state.slots.values_mut().flat_map(BTreeMap::values_mut) {
+            slot.wanted.clear();
+        }
+        drop(state);
+        self.shared.changed.notify_one();
+    }
+
+    /// Sends what is submitted until it is closed.
+    pub async fn run(self) {
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            let (jobs, due) = self.take_due(MAX_UNDER_WAY.saturating_sub(under_way.len()));
+            under_way.extend(jobs.into_iter().map(|job| self.send(job)));
+            if under_way.is_empty() && self.state().closed {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = self.shared.changed.notified() => {}
+                Some((job, sent)) = under_way.next(), if !under_way.is_empty() => self.done(&job, sent),
+                () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes as many writes as may be sent now, and says when the next one may be.
+    fn take_due(&self, limit: usize) -> (Vec<Job>, Option<Instant>) {
+        let now = Instant::now();
+        let (mut jobs, mut next) = (Vec::new(), None::<Instant>);
+        let mut state = self.state();
+        for (domain, slots) in &mut state.slots {
+            for slot in slots.values_mut().filter(|slot| !slot.under_way && !slot.wanted.is_empty()) {
+                let later = |at: Instant, next: Option<Instant>| Some(next.map_or(at, |next| next.min(at)));
+                if let Some(at) = slot.not_before.filter(|at| *at > now) {
+                    next = later(at, next);
+                    continue;
+                }
+                let permitted = slot.wanted.iter().find(|action| self.denied_until(action).is_none());
+                match permitted {
+                    // The end of one that is under way brings the next look.
+                    Some(_) if jobs.len() >= limit => {}
+                    Some(action) => {
+                        let (domain, action) = (domain.clone(), action.clone());
+                        jobs.push(Job { domain, epoch: slot.epoch, action });
+                        slot.under_way = true;
+                    }
+                    None => {
+                        let until = slot.wanted.iter().filter_map(|action| self.denied_until(action)).min();
+                        next = until.map_or(next, |until| later(until, next));
+                    }
+                }
+            }
+        }
+        (jobs, next)
+    }
+
+    /// Until when no way to carry out a write is permitted.
+    fn denied_until(&self, action: &Action) -> Option<Instant> {
+        let rights = self.shared.executor.api().rights();
+        let patch = rights.denied_until(&patch_right(action))?;
+        match update_right(action) {
+            Some(update) => rights.denied_until(&update).map(|update| update.min(patch)),
+            None => Some(patch),
+        }
+    }
+
+    async fn send(&self, job: Job) -> (Job, Sent) {
+        let answer = self.write(&job.action, job.epoch).await;
+        let sent = match answer {
+            None => Sent::Closed,
+            Some(Ok(written)) => {
+                let version = written.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+                Sent::Written(version.map(Into::into))
+            }
+            Some(Err(ApiError::Throttled { retry_after })) => Sent::Later(retry_after),
+            Some(Err(ApiError::NotFound(_))) => Sent::Outdated,
+            Some(Err(ApiError::Conflict(_))) if job.action.precondition.resource_version.is_some() => {
+                Sent::Outdated
+            }
+            Some(Err(error)) if error.lacks_right() => Sent::Denied,
+            Some(Err(error)) => match error.refusal() {
+                Some(refusal) => Sent::Refused(refusal),
+                None => Sent::Failed(error.to_string()),
+            },
+        };
+        (job, sent)
+    }
+
+    /// Patches or, where only that is permitted, reads and updates.
+    async fn write(&self, action: &Action, epoch: Epoch) -> Option<Result<Value, ApiError>> {
+        let executor = &self.shared.executor;
+        let rights = executor.api().rights();
+        let patch = patch_right(action);
+        let mut denied = None;
+        if rights.denied_until(&patch).is_none() {
+            let answer = executor.inform(action, epoch).await?;
+            denied = note(rights, &patch, &answer);
+            if denied.is_none() || update_right(action).is_none() {
+                return Some(answer);
+            }
+        }
+        let Some(update) = update_right(action) else {
+            return denied.map(Err);
+        };
+        let answer = executor.inform_by_update(action, epoch).await?;
+        note(rights, &update, &answer);
+        Some(answer)
+    }
+
+    fn done(&self, job: &Job, sent: Sent) {
+        let chance = self.shared.executor.api().chance();
+        let mut state = self.state();
+        let Some(slots) = state.slots.get_mut(&job.domain) else { return };
+        let Some(slot) = slots.get_mut(&job.action.object) else { return };
+        let before = slot.refused.clone();
+        slot.sent(&job.action, sent, |failures| backoff::delay(failures, chance));
+        let changed = slot.refused != before;
+        slots.retain(|_, slot| !slot.is_idle());
+        if slots.is_empty() {
+            state.slots.remove(&job.domain);
+        }
+        drop(state);
+        if changed {
+            (self.shared.wake)(&job.domain);
+        }
+    }
+}
+
+/// Notes what an answer says about a right; the error, where it is denied.
+fn note(rights: &super::rights::Rights, right: &Right, answer: &Result<Value, ApiError>) -> Option<ApiError> {
+    match answer {
+        Ok(_) => {
+            rights.grant(right);
+            None
+        }
+        Err(error) if error.lacks_right() => {
+            rights.deny(right, &error.words());
+            Some(error.clone())
+        }
+        Err(_) => None,
+    }
+}
+
+fn patch_right(action: &Action) -> Right {
+    let plural = Resource::from(action.object.kind).plural();
+    let resource = match action.verb {
+        Verb::MergeStatus { .. } | Verb::ReplaceStatus { .. } => status_of(action),
+        _ => plural,
+    };
+    Right { verb: "patch", resource, namespace: Arc::clone(&action.object.namespace) }
+}
+
+/// What is needed instead of the right to patch, where there is another way.
+fn update_right(action: &Action) -> Option<Right> {
+    let namespace = Arc::clone(&action.object.namespace);
+    let update = || Right { verb: "update", resource: status_of(action), namespace };
+    matches!(action.verb, Verb::MergeStatus { .. }).then(update)
+}
+
+/// The status subresource as RBAC names it.
+fn status_of(action: &Action) -> &'static str {
+    match Resource::from(action.object.kind) {
+        Resource::StatefulSets => "statefulsets/status",
+        Resource::PhasedRollouts => "phasedrollouts/status",
+        other => other.plural(),
+    }
+}
+
+#[cfg(test)]
+#[path = "informing_tests.rs"]
+mod tests;

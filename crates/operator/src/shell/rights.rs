@@ -1,0 +1,89 @@
+//! Rights that the API server has denied. Where a write only informs, the rollout goes on without it; the denied right is
+//! reported once and asked for again only after a long while.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::time::Instant;
+
+use super::metrics::PermissionLabels;
+
+/// How long a denied right is taken for denied: an administrator who grants it sees it used within this time, and one who
+/// does not has six refused requests an hour in the audit log.
+pub const ASK_AGAIN_AFTER: Duration = Duration::from_mins(10);
+
+/// Denied rights that are remembered; beyond that those of which it is time to ask again are dropped.
+const MAX_REMEMBERED: usize = 4096;
+
+/// A verb on a resource of a namespace, as RBAC has it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Right {
+    /// The verb.
+    pub verb: &'static str,
+    /// The plural, with the subresource if there is one.
+    pub resource: &'static str,
+    /// The namespace.
+    pub namespace: Arc<str>,
+}
+
+/// The denied rights; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Rights {
+    denied: Arc<Mutex<HashMap<Right, Instant>>>,
+    gauge: Family<PermissionLabels, Gauge>,
+}
+
+impl Rights {
+    /// No right is known to be denied; those that are will be shown in this series.
+    pub fn new(gauge: Family<PermissionLabels, Gauge>) -> Self {
+        Self { denied: Arc::default(), gauge }
+    }
+
+    /// When a denied right may be asked for again; `None` where it may be used.
+    pub fn denied_until(&self, right: &Right) -> Option<Instant> {
+        self.denied().get(right).copied().filter(|until| *until > Instant::now())
+    }
+
+    /// Remembers that a right was denied, and reports it the first time.
+    pub fn deny(&self, right: &Right, words: &str) {
+        let now = Instant::now();
+        let mut denied = self.denied();
+        if denied.len() >= MAX_REMEMBERED {
+            denied.retain(|_, until| *until > now);
+        }
+        if denied.insert(right.clone(), now + ASK_AGAIN_AFTER).is_none() {
+            let Right { verb, resource, namespace } = right;
+            tracing::warn!(
+                %namespace,
+                verb,
+                resource,
+                "a permission is missing; sts-plus works without what it is for: {words}"
+            );
+            self.gauge.get_or_create(&labels(right)).set(1);
+        }
+    }
+
+    /// Notes that a right was used.
+    pub fn grant(&self, right: &Right) {
+        if self.denied().remove(right).is_some() {
+            let Right { verb, resource, namespace } = right;
+            tracing::info!(%namespace, verb, resource, "a permission that was missing has been granted");
+            self.gauge.remove(&labels(right));
+        }
+    }
+
+    fn denied(&self) -> MutexGuard<'_, HashMap<Right, Instant>> {
+        self.denied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn labels(right: &Right) -> PermissionLabels {
+    PermissionLabels { verb: right.verb, resource: right.resource, namespace: Arc::clone(&right.namespace) }
+}
+
+#[cfg(test)]
+#[path = "rights_tests.rs"]
+mod tests;
