@@ -150,26 +150,33 @@ impl Action {
     }
 
     /// Lowers the partition of a set by one, so that the pod of the permit is replaced by the set's controller.
-    pub fn let_go(permit: &Permit, set: &SetRow, partition: u32) -> Self {
+    pub fn let_go(permit: &Permit, set: &SetRow, rollout: &str, partition: u32) -> Self {
         debug_assert_eq!(permit.pod().owner, set.uid, "the permit is for a pod of this set");
-        Self::partition(set, partition, true)
+        Self::owned_by_phased_rollout(set, marked(rollout, Some(partition)), true)
     }
 
-    /// Brings the partition of a set back to what it has to be. Where that is lower than what somebody else has made of
-    /// it, the pods from it on have passed their gates already.
-    pub fn pin(set: &SetRow, partition: u32) -> Self {
+    /// Brings the partition of a set back to what it has to be, and marks the set with the PhasedRollout that holds it:
+    /// one write, so that a partition of ours without our mark does not exist. Where the value is lower than what somebody
+    /// else has made of it, the pods from it on have passed their gates already.
+    pub fn pin(set: &SetRow, rollout: &str, partition: u32) -> Self {
         let lowers = matches!(set.strategy, Strategy::RollingUpdate { partition: now } if partition < now);
-        Self::partition(set, partition, lowers && partition < set.replicas)
+        let disrupts = lowers && partition < set.replicas;
+        Self::owned_by_phased_rollout(set, marked(rollout, Some(partition)), disrupts)
     }
 
-    /// Gives the partition of a set up, so that its controller goes on by itself.
-    pub fn give_up_partition(set: &SetRow) -> Self {
+    /// Marks a set with the PhasedRollout that manages it without holding its partition.
+    pub fn mark(set: &SetRow, rollout: &str) -> Self {
+        Self::owned_by_phased_rollout(set, marked(rollout, None), false)
+    }
+
+    /// Releases the partition of a set that stays marked, so that its controller goes on by itself.
+    pub fn give_up_partition(set: &SetRow, rollout: &str) -> Self {
+        Self::owned_by_phased_rollout(set, marked(rollout, None), true)
+    }
+
+    /// Releases the partition of a set and its mark, so that its controller goes on by itself.
+    pub fn release(set: &SetRow) -> Self {
         Self::owned_by_phased_rollout(set, json!({}), true)
-    }
-
-    fn partition(set: &SetRow, partition: u32, disrupts: bool) -> Self {
-        let spec = json!({ "spec": { "updateStrategy": { "rollingUpdate": { "partition": partition } } } });
-        Self::owned_by_phased_rollout(set, spec, disrupts)
     }
 
     /// The version matters also where nothing goes down: the value was decided for the replicas, the strategy and the
@@ -190,9 +197,27 @@ impl Action {
         matches!(self.verb, Verb::Delete)
     }
 
+    /// Whether a lost answer to the write must be read back before the next plan: after a disruption, and where a field
+    /// may have become ours that has to be released one day.
+    pub fn must_be_known(&self) -> bool {
+        self.disrupts() || matches!(self.verb, Verb::Apply { .. })
+    }
+
     /// Whether the write takes something away from the user's workload.
     pub fn disrupts(&self) -> bool {
         matches!(self.verb, Verb::Delete | Verb::Apply { disrupts: true, .. })
+    }
+}
+
+/// What the phased rollout owns of a set that it manages.
+fn marked(rollout: &str, partition: Option<u32>) -> Value {
+    let metadata = json!({ "annotations": { keys::PHASED_ROLLOUT: rollout } });
+    match partition {
+        Some(partition) => json!({
+            "metadata": metadata,
+            "spec": { "updateStrategy": { "rollingUpdate": { "partition": partition } } },
+        }),
+        None => json!({ "metadata": metadata }),
     }
 }
 

@@ -55,6 +55,23 @@ fn an_annotation_is_set_or_removed_on_any_version_of_the_same_set() {
 }
 
 #[test]
+fn a_partition_comes_with_the_mark_of_who_holds_it_and_a_lost_answer_to_it_must_be_known() {
+    let pin = Action::pin(&set(), "gate", 3);
+    let Verb::Apply { body, disrupts, .. } = &pin.verb else { panic!("{pin:?}") };
+    assert_eq!(
+        *body,
+        json!({
+            "metadata": { "annotations": { "sts.plus/phasedRollout": "gate" } },
+            "spec": { "updateStrategy": { "rollingUpdate": { "partition": 3 } } },
+        })
+    );
+    assert!(!disrupts && pin.must_be_known());
+    let Verb::Apply { body, disrupts, .. } = Action::release(&set()).verb else { panic!() };
+    assert_eq!((body, disrupts), (json!({}), true));
+    assert!(!Action::annotate(&set(), "key", None, "manager").must_be_known());
+}
+
+#[test]
 fn a_promotion_insists_on_the_version_in_which_the_set_was_done() {
     let promote = Action::promote(&set(), "web-abc", "manager");
     assert_eq!(

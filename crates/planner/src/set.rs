@@ -58,7 +58,7 @@ pub struct Steering {
     pub paused: Option<Box<str>>,
     /// The value of `sts.plus/rollout-status`.
     pub rollout_status: Option<Box<str>>,
-    /// The value of `sts.plus/phasedRollout`.
+    /// The value of `sts.plus/phasedRollout`: the PhasedRollout that manages the set.
     pub phased_rollout: Option<Box<str>>,
 }
 

@@ -150,10 +150,13 @@ impl PhasedRollouts {
         self.cache.store().rollout(&key.namespace, &key.name)
     }
 
-    /// The lane of the set that is managed, or else of the one to be managed; of a rollout without one, its own.
+    /// The lane of the set that is released next, or else of the one to be managed; of a rollout without one, its own.
     fn domain(&self, rollout: &RolloutRow) -> Domain {
+        let target = rollout.target();
         let set = |name: &str| self.cache.store().set(&rollout.namespace, &name.into());
-        match rollout.managed().and_then(set).or_else(|| rollout.target().and_then(set)) {
+        let mut held = self.cache.store().held(rollout).into_iter();
+        let released = held.find(|set| rollout.deleting || target != Some(&*set.name));
+        match released.or_else(|| target.and_then(set)) {
             Some(set) => Domain::of(&set),
             None => Domain {
                 namespace: Arc::clone(&rollout.namespace),
@@ -259,7 +262,7 @@ impl PhasedRollouts {
     /// Tells what has happened, once it is written, on the rollout and on its set.
     fn tell(&self, world: &World, plan: &Plan) {
         let RolloutRow { namespace, name, .. } = &*world.rollout;
-        let set = world.target.as_ref().map(|member| &member.set).or(world.former.as_ref());
+        let set = world.target.as_ref().map(|member| &member.set).or(world.held.first());
         for told in &plan.announcements {
             let (reason, message) = (told.reason, &told.message);
             match told.severity {
@@ -303,14 +306,12 @@ const UNKNOWN_MANAGER: &str = "an unknown manager";
 pub fn world(store: &Store, rollout: Arc<RolloutRow>) -> World {
     let member = |name: &str| store.member(&rollout.namespace, name);
     let target = rollout.target().and_then(member);
-    let former = rollout.managed().filter(|managed| rollout.target() != Some(managed));
-    let former = former.and_then(|name| store.set(&rollout.namespace, &name.into()));
     let group = target.as_ref().and_then(|target| target.set.group.clone());
     let mut neighbours = group.map(|group| store.group(&rollout.namespace, &group)).unwrap_or_default();
     neighbours.retain(|other| target.as_ref().is_none_or(|target| target.set.uid != other.set.uid));
     World {
         target,
-        former,
+        held: store.held(&rollout),
         others: store.rivals(&rollout),
         neighbours,
         outcomes: Vec::new(),

@@ -36,7 +36,7 @@ fn step() -> (Bench, Domain, Action) {
     let now = jiff::Timestamp::from_second(3600).unwrap();
     let domain = [Guarded { health: Health::of(&member, now), max_unavailable: 1 }];
     let permit = Gatekeeper::new(&domain).ask(&"a".into(), member.pods.first().unwrap()).unwrap();
-    let action = Action::let_go(&permit, &member.set, 0);
+    let action = Action::let_go(&permit, &member.set, "gated", 0);
     (bench, Domain::of(&member.set), action)
 }
 
@@ -45,7 +45,7 @@ fn alone(action: Action) -> Vec<Batch> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_partition_is_applied_as_exactly_one_field_with_uid_and_version() {
+async fn a_partition_and_its_mark_are_applied_as_one_write_with_uid_and_version() {
     let (bench, domain, action) = step();
     assert!(action.disrupts());
     bench.executor.enter(&domain).await.unwrap().perform(&alone(action)).await.unwrap();
@@ -56,7 +56,10 @@ async fn a_partition_is_applied_as_exactly_one_field_with_uid_and_version() {
         *body,
         json!({
             "apiVersion": "apps/v1", "kind": "StatefulSet",
-            "metadata": { "name": "a", "namespace": "ns", "uid": "uid-a", "resourceVersion": "3" },
+            "metadata": {
+                "name": "a", "namespace": "ns", "uid": "uid-a", "resourceVersion": "3",
+                "annotations": { "sts.plus/phasedRollout": "gated" },
+            },
             "spec": { "updateStrategy": { "rollingUpdate": { "partition": 0 } } },
         })
     );
@@ -66,26 +69,34 @@ async fn a_partition_is_applied_as_exactly_one_field_with_uid_and_version() {
 
 #[tokio::test(start_paused = true)]
 async fn a_partition_without_an_answer_is_read_back_first() {
-    let (bench, domain, action) = step();
+    let (bench, domain, step) = step();
+    let set = bench.store.set(&"ns".into(), &"a".into()).unwrap();
+    // A raised partition disrupts nothing; but it may be ours now, and then has to be released one day.
+    for action in [step, Action::pin(&set, "gated", 1)] {
+        read_back(&bench, &domain, action).await;
+    }
+}
+
+async fn read_back(bench: &Bench, domain: &Domain, action: Action) {
     bench.server.answer(Answer::Lost);
-    let halted = bench.executor.enter(&domain).await.unwrap().perform(&alone(action)).await.unwrap_err();
+    let halted = bench.executor.enter(domain).await.unwrap().perform(&alone(action)).await.unwrap_err();
     assert!(matches!(halted, Halt::Failed(_)), "{halted:?}");
     bench.server.take_asked();
     bench.server.answer(Answer::Object("uid-a"));
-    let halted = bench.executor.enter(&domain).await.map(|_| ()).unwrap_err();
+    let halted = bench.executor.enter(domain).await.map(|_| ()).unwrap_err();
     let asked = bench.server.take_asked();
     assert_eq!(asked.first().map(|asked| asked.0.as_str()), Some("GET"), "rule D: {asked:?}");
     assert!(matches!(halted, Halt::NotSeenYet { .. }), "what was read is newer than the view: {halted:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn giving_the_partition_up_applies_nothing_at_all() {
+async fn releasing_a_set_applies_nothing_at_all() {
     let (bench, domain, _) = step();
     let member = bench.store.member(&"ns".into(), "a").unwrap();
-    let action = Action::give_up_partition(&member.set);
+    let action = Action::release(&member.set);
     bench.executor.enter(&domain).await.unwrap().perform(&alone(action)).await.unwrap();
     let body = bench.server.take_asked().remove(0).2;
-    assert_eq!(body.get("spec"), None);
+    assert_eq!((body.get("spec"), body.pointer("/metadata/annotations")), (None, None));
     assert_eq!(body.pointer("/metadata/resourceVersion"), Some(&json!("3")));
 }
 

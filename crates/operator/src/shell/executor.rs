@@ -470,7 +470,7 @@ impl Lane<'_> {
                 None => Err(Halt::NotSeenYet { until: now + AFTER_CONFLICT }),
             },
             Err(error @ ApiError::Unanswered(_))
-                if action.disrupts() && !planted::has(Bug::LostAnswersForgotten) =>
+                if action.must_be_known() && !planted::has(Bug::LostAnswersForgotten) =>
             {
                 let version = action.precondition.resource_version.clone();
                 self.expectations.lost_answer(Unknown::write(object(), uid(), version));

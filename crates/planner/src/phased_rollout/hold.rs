@@ -71,6 +71,10 @@ impl Draft<'_> {
         self.status.contest.clone_from(&contest);
         if partition == own {
             self.status.partition = Some(to_i32(own));
+            if !self.is_marked(set) {
+                // Somebody has removed the mark, or the value was there before us.
+                self.writes.push(Action::pin(set, &self.world.rollout.name, own));
+            }
             return None;
         }
         if foreign {
@@ -88,7 +92,7 @@ impl Draft<'_> {
             self.status.contest = Some(Contest { manager, times, last_time: self.now });
             self.wake_at(Some(later(self.now, CONTEST_MEMORY)));
         }
-        self.writes.push(Action::pin(set, own));
+        self.writes.push(Action::pin(set, &self.world.rollout.name, own));
         self.status.partition = Some(to_i32(own));
         None
     }

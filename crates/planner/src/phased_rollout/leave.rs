@@ -1,4 +1,4 @@
-//! Letting a set go: when the rollout is deleted, suspended, or names another target.
+//! Releasing a set: when the rollout is deleted, suspended, or names another target.
 
 use sts_plus_api::keys;
 use sts_plus_api::phased_rollout::{Phase, ReleasePolicy};
@@ -8,9 +8,10 @@ use super::wait::Wait;
 use super::{Announcement, Draft, Plan, World};
 use crate::plan::{Action, Batch};
 use crate::reason::Severity;
-use crate::set::SetRow;
+use crate::set::{SetRow, Strategy};
 
-/// The end of a rollout that is being deleted: its set is let go, then our finalizer.
+/// The end of a rollout that is being deleted: every set that it holds is released, then our finalizer. One set per pass,
+/// since each is released in the lane of its own domain.
 pub(super) fn depart(world: &World) -> Plan {
     let rollout = &world.rollout;
     let mut plan = Plan { status: rollout.status.clone(), ..Plan::default() };
@@ -19,67 +20,65 @@ pub(super) fn depart(world: &World) -> Plan {
     }
     // A spec that cannot be read does not say what to do: then nothing moves.
     let policy = rollout.spec.as_ref().map_or(ReleasePolicy::Freeze, |spec| spec.deletion_policy);
-    let managed = rollout.status.target.as_ref();
-    let target = world.target.as_ref().map(|member| &member.set);
-    for set in target.into_iter().chain(&world.former) {
-        let ours = managed.is_some_and(|managed| managed.uid == *set.uid);
-        let (writes, announcement) = release(world, set, policy, ours);
+    let mut held = world.held.iter();
+    if let Some(set) = held.next() {
+        let (writes, announcement) = release(world, set, policy);
         plan.batches.extend(writes.into_iter().map(|action| Batch { actions: vec![action] }));
-        plan.announcements.extend(announcement);
+        plan.announcements.push(announcement);
     }
-    plan.batches.push(Batch { actions: vec![rollout.let_go()] });
+    if held.next().is_none() {
+        plan.batches.push(Batch { actions: vec![rollout.let_go()] });
+    }
     plan
 }
 
-/// What it takes to let a set go, and what to say of it. Another rollout that waits for the set takes it over as it
-/// is, so that nothing moves in between.
-fn release(
-    world: &World,
-    set: &SetRow,
-    policy: ReleasePolicy,
-    ours: bool,
-) -> (Vec<Action>, Option<Announcement>) {
-    let name = &*world.rollout.name;
+/// What it takes to release a set, and what to say of it. Another rollout that waits for the set takes it over as it is,
+/// with the mark of its own, so that nothing moves in between and nothing is left if it goes as well.
+fn release(world: &World, set: &SetRow, policy: ReleasePolicy) -> (Vec<Action>, Announcement) {
+    let marked = set.steering.phased_rollout.as_deref() == Some(&*world.rollout.name);
+    // The mark may have other owners besides our apply: whoever restored a backup, or an earlier version of ours.
+    let unmark = Action::annotate(set, keys::PHASED_ROLLOUT, None, keys::MANAGER_PHASED_ROLLOUT);
+    let unmark = marked.then_some(unmark);
     let successor = world.others.iter().find(|other| !other.deleting && other.target() == Some(&*set.name));
-    let held = ours && world.rollout.status.partition.is_some();
-    let mut writes = Vec::new();
-    let message = match (held, successor, policy) {
-        (false, ..) => None,
-        (true, Some(successor), _) => {
-            Some(format!("{} is handed over to the PhasedRollout {}", set.name, successor.name))
-        }
-        (true, None, ReleasePolicy::Freeze) => {
-            Some(format!("{} is let go: its partition keeps its value and nothing moves", set.name))
-        }
-        (true, None, ReleasePolicy::Resume) => {
-            writes.push(Action::give_up_partition(set));
-            Some(format!("{} is let go: it rolls as Kubernetes does it, unchecked", set.name))
-        }
+    let (writes, message) = match (successor, &set.strategy, policy) {
+        (Some(successor), Strategy::RollingUpdate { partition }, _) => (
+            vec![Action::pin(set, &successor.name, *partition)],
+            format!("{} is handed over to the PhasedRollout {}", set.name, successor.name),
+        ),
+        (_, _, ReleasePolicy::Freeze) => (
+            unmark.into_iter().collect(),
+            format!("{} is released: its partition keeps its value and nothing moves", set.name),
+        ),
+        (_, _, ReleasePolicy::Resume) => (
+            std::iter::once(Action::release(set)).chain(unmark).collect(),
+            format!("{} is released: it rolls as Kubernetes does it, unchecked", set.name),
+        ),
     };
-    if set.steering.phased_rollout.as_deref() == Some(name) {
-        let manager = keys::MANAGER_PHASED_ROLLOUT;
-        writes.push(Action::annotate(set, keys::PHASED_ROLLOUT, None, manager));
-    }
-    let announcement =
-        message.map(|message| Announcement { severity: Severity::Normal, reason: "Released", message });
-    (writes, announcement)
+    (writes, Announcement { severity: Severity::Normal, reason: "Released", message })
 }
 
 impl Draft<'_> {
-    /// Another target was named: the former one is let go first.
-    pub(super) fn let_former_go(&mut self, policy: &Policy) -> Option<Wait> {
-        let managed = self.before().target.as_ref()?;
-        if self.world.rollout.target() == Some(&managed.name) {
-            return None;
-        }
-        let former = self.world.former.as_deref().filter(|former| *former.uid == *managed.uid);
-        if let Some(former) = former {
-            let (writes, announcement) = release(self.world, former, policy.deletion, true);
+    /// Another target was named, or a set other than the target carries our mark: it is released first. `None` when there
+    /// is none; otherwise what this pass has to say.
+    pub(super) fn release_former(&mut self, policy: &Policy) -> Option<Option<Wait>> {
+        let target = self.world.rollout.target();
+        let is_other = |name: &str| target != Some(name);
+        let managed = self.before().target.as_ref().filter(|managed| is_other(&managed.name));
+        let held = self.world.held.iter().find(|set| is_other(&set.name));
+        if let Some(set) = held {
+            let (writes, announcement) = release(self.world, set, policy.deletion);
             self.writes.extend(writes);
-            self.plan.announcements.extend(announcement);
+            self.plan.announcements.push(announcement);
         }
-        self.forget_target();
-        Some(Wait::Releasing { set: managed.name.clone() })
+        match (managed, held) {
+            // The status does not know it, and has nothing to say of it.
+            (managed, Some(set)) if managed.is_none_or(|managed| managed.uid != *set.uid) => Some(None),
+            (Some(managed), _) => {
+                self.forget_target();
+                Some(Some(Wait::Releasing { set: managed.name.clone() }))
+            }
+            (None, _) => None,
+        }
     }
 
     /// Gating is suspended: the partition is given up, or stays.
@@ -91,7 +90,9 @@ impl Draft<'_> {
             // One that an earlier rollout has left is ours as well, and given up once; one that is not stays anyway.
             let left = partition > 0 && self.before().phase != Some(Phase::Suspended);
             if self.status.partition.take().is_some() || left {
-                self.writes.push(Action::give_up_partition(set));
+                self.writes.push(Action::give_up_partition(set, &self.world.rollout.name));
+            } else if !self.is_marked(set) {
+                self.writes.push(Action::mark(set, &self.world.rollout.name));
             }
         }
         Wait::Suspended { policy: policy.suspend }

@@ -275,7 +275,7 @@ impl Draft<'_> {
         let domain = self.domain(scene);
         match Gatekeeper::new(&domain).ask(&set.name, pod) {
             Ok(permit) => {
-                self.writes.push(Action::let_go(&permit, set, index));
+                self.writes.push(Action::let_go(&permit, set, &self.world.rollout.name, index));
                 let next = self.next_gate(scene, &gate);
                 let wait =
                     Wait::PodNotUpdated { pod: pod.name.to_string(), revision: scene.update.to_owned() };

@@ -4,7 +4,7 @@
 //!             row, set, pods, answers, now                 writes, questions, status, announcements
 //! operator  ------------------------------>     plan     ----------------------------------------->  operator
 //!                                                |
-//!                  leave: let a set go           |   manage: hold the partition, look at the gate, take one step
+//!                  leave: release a set          |   manage: hold the partition, look at the gate, take one step
 //!                                                v
 //!                                   gate: how does it stand?   judge: what does an answer mean?
 //! ```
@@ -31,7 +31,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use sts_plus_api::keys;
 use sts_plus_api::phased_rollout::{PhasedRolloutStatus, Target};
 
 use crate::health::Member;
@@ -53,8 +52,9 @@ pub struct World {
     pub rollout: Arc<RolloutRow>,
     /// The set that it names, with its pods.
     pub target: Option<Member>,
-    /// The set that it has managed so far, where that is another one and still exists.
-    pub former: Option<Arc<SetRow>>,
+    /// The sets that it has managed so far or that carry its mark, the target included, in the order in which they are
+    /// released: by name, and the one that the status names last.
+    pub held: Vec<Arc<SetRow>>,
     /// The other rollouts of the namespace.
     pub others: Vec<Arc<RolloutRow>>,
     /// The other sets of the target's rollout group, with their pods.
@@ -213,8 +213,8 @@ impl<'w> Draft<'w> {
         self.warnings = policy.warnings();
         self.warnings.extend(self.world.syntax.iter().cloned());
         self.reword();
-        if let Some(wait) = self.let_former_go(&policy) {
-            return Some(wait);
+        if let Some(released) = self.release_former(&policy) {
+            return released;
         }
         let Some(member) = &self.world.target else {
             self.forget_target();
@@ -237,13 +237,11 @@ impl<'w> Draft<'w> {
             return Some(Wait::WrongStrategy { set, strategy });
         };
         self.take_target(set);
-        let wait = if policy.suspended {
+        if policy.suspended {
             Some(self.suspend(&policy, set, partition))
         } else {
             self.manage(&policy, member, partition)
-        };
-        self.claim(set);
-        wait
+        }
     }
 
     /// What was found out under another wording of the spec does not count, whatever this pass gets to look at. A spec
@@ -285,17 +283,9 @@ impl<'w> Draft<'w> {
         status.pods.clear();
     }
 
-    /// Writes our name on the set, in a pass that writes nothing else to it.
-    fn claim(&mut self, set: &SetRow) {
-        let name = &*self.world.rollout.name;
-        if self.writes.is_empty() && set.steering.phased_rollout.as_deref() != Some(name) {
-            self.writes.push(Action::annotate(
-                set,
-                keys::PHASED_ROLLOUT,
-                Some(name),
-                keys::MANAGER_PHASED_ROLLOUT,
-            ));
-        }
+    /// Whether the set carries the mark of this rollout.
+    fn is_marked(&self, set: &SetRow) -> bool {
+        set.steering.phased_rollout.as_deref() == Some(&*self.world.rollout.name)
     }
 
     fn announce(&mut self, severity: Severity, reason: &'static str, message: String) {

@@ -8,6 +8,7 @@ use sts_plus_api::keys;
 use sts_plus_api::phased_rollout::{PhasedRolloutSpec, PhasedRolloutStatus};
 
 use crate::plan::{Action, Kind, Object, Precondition, Verb};
+use crate::set::SetRow;
 
 /// A PhasedRollout.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +46,20 @@ impl RolloutRow {
     /// The set that it has managed so far.
     pub fn managed(&self) -> Option<&str> {
         self.status.target.as_ref().map(|target| target.name.as_str())
+    }
+
+    /// Whether a set is to be released when this rollout ends or names another target: it is the one that the status
+    /// remembers, or it carries the mark that comes with the partition.
+    pub fn holds(&self, set: &SetRow) -> bool {
+        let managed = self.status.target.as_ref().is_some_and(|managed| managed.uid == *set.uid);
+        managed || set.steering.phased_rollout.as_deref() == Some(&*self.name)
+    }
+
+    /// The order in which sets are released: by name, and the one that the status names last. A mark is gone once its set is
+    /// released; the status is not, and ends with the rollout, or is told of another target.
+    pub fn release_order(&self, set: &SetRow) -> (bool, Arc<str>) {
+        let managed = self.status.target.as_ref().is_some_and(|managed| managed.uid == *set.uid);
+        (managed, Arc::clone(&set.name))
     }
 
     /// Whether it goes before another one with the same target: the oldest does, then the first by name.

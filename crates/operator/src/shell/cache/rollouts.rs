@@ -41,9 +41,15 @@ impl Rollouts {
         names.into_iter().flatten().map(touched).collect()
     }
 
-    pub(super) fn rivals(&self, rollout: &RolloutRow) -> Vec<Arc<RolloutRow>> {
-        let names: BTreeSet<_> =
-            sets_of(rollout).iter().filter_map(|set| self.about.get(set)).flatten().collect();
+    /// The other rollouts of the sets that this one names or has managed so far, and of those that carry its mark.
+    pub(super) fn rivals<'a>(
+        &self,
+        rollout: &RolloutRow,
+        marked: impl Iterator<Item = &'a Arc<str>>,
+    ) -> Vec<Arc<RolloutRow>> {
+        let marked = marked.map(|set| (Arc::clone(&rollout.namespace), Arc::clone(set)));
+        let sets: BTreeSet<_> = sets_of(rollout).into_iter().chain(marked).collect();
+        let names: BTreeSet<_> = sets.iter().filter_map(|set| self.about.get(set)).flatten().collect();
         let names = names.into_iter().filter(|name| **name != rollout.name);
         names
             .filter_map(|name| self.rows.get(&(Arc::clone(&rollout.namespace), Arc::clone(name))))

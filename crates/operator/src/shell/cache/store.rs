@@ -96,6 +96,8 @@ pub(super) struct Rows {
     pub(super) claims: Claims,
     pub(super) revisions: Revisions,
     rollouts: Rollouts,
+    /// The sets that carry the mark of a PhasedRollout, by the namespace and name of that rollout.
+    marked: HashMap<Name, BTreeSet<Arc<str>>>,
     /// How far each resource has been followed, by namespace; all of them are called by an empty name.
     reached: HashMap<Resource, BTreeMap<Box<str>, u64>>,
 }
@@ -168,9 +170,22 @@ impl Store {
         self.rows().rollouts.get(&(Arc::clone(namespace), Arc::clone(name))).cloned()
     }
 
-    /// The PhasedRollouts that name, or manage, one of the sets that this one does; without itself.
+    /// The PhasedRollouts that name, or manage, one of the sets that this one does or that carry its mark; without itself.
     pub fn rivals(&self, rollout: &RolloutRow) -> Vec<Arc<RolloutRow>> {
-        self.rows().rollouts.rivals(rollout)
+        let rows = self.rows();
+        rows.rollouts.rivals(rollout, rows.marked(rollout).into_iter().flatten())
+    }
+
+    /// The sets that a PhasedRollout has managed so far or that carry its mark, in the order in which they are released.
+    pub fn held(&self, rollout: &RolloutRow) -> Vec<Arc<SetRow>> {
+        let rows = self.rows();
+        let managed = rollout.managed().map(Arc::from);
+        let names: BTreeSet<Arc<str>> =
+            rows.marked(rollout).into_iter().flatten().cloned().chain(managed).collect();
+        let sets = names.into_iter().filter_map(|set| rows.sets.get(&(Arc::clone(&rollout.namespace), set)));
+        let mut held: Vec<_> = sets.filter(|set| rollout.holds(set)).cloned().collect();
+        held.sort_by_key(|set| rollout.release_order(set));
+        held
     }
 
     /// All PhasedRollouts, by namespace and name.
@@ -370,9 +385,16 @@ impl Rows {
         let as_before = before
             .zip(row.as_ref())
             .is_some_and(|(b, row)| (&b.uid, b.generation) == (&row.uid, row.generation));
+        let unmarked = before.and_then(|before| self.marker(before));
         let mut touched = self.remove(Resource::StatefulSets, &name);
+        // Whose mark was removed has one set less to release.
+        touched.extend(unmarked);
         if let Some(row) = row {
             let row = Arc::new(row);
+            if let Some(mark) = &row.steering.phased_rollout {
+                let rollout = (Arc::clone(&row.namespace), Arc::from(&**mark));
+                self.marked.entry(rollout).or_default().insert(Arc::clone(&row.name));
+            }
             if let Some(design) = design.flatten() {
                 self.designs.insert(name.clone(), design);
                 if !as_before {
@@ -414,9 +436,23 @@ impl Rows {
         for touched in touched.iter() {
             if let Touched::Set { namespace, set, .. } = touched {
                 concerned.extend(self.rollouts.about(namespace, set));
+                let row = self.sets.get(&(Arc::clone(namespace), Arc::clone(set)));
+                concerned.extend(row.and_then(|row| self.marker(row)));
             }
         }
         touched.extend(concerned);
+    }
+
+    /// The names of the sets that carry the mark of a rollout.
+    fn marked(&self, rollout: &RolloutRow) -> Option<&BTreeSet<Arc<str>>> {
+        self.marked.get(&(Arc::clone(&rollout.namespace), Arc::clone(&rollout.name)))
+    }
+
+    /// The rollout whose mark a set carries, where there is one.
+    fn marker(&self, set: &SetRow) -> Option<Touched> {
+        let name = (Arc::clone(&set.namespace), Arc::from(set.steering.phased_rollout.as_deref()?));
+        let rollout = self.rollouts.get(&name)?;
+        Some(Touched::Rollout { namespace: name.0, name: Arc::clone(&rollout.name) })
     }
 
     fn upsert_pod(&mut self, json: &str) -> Applied {
@@ -474,6 +510,15 @@ impl Rows {
         self.designs.remove(name);
         if let Some(group) = &row.group {
             self.leave_group(&row, group);
+        }
+        if let Some(mark) = &row.steering.phased_rollout {
+            let rollout = (Arc::clone(&row.namespace), Arc::from(&**mark));
+            if let Some(sets) = self.marked.get_mut(&rollout) {
+                sets.remove(&row.name);
+                if sets.is_empty() {
+                    self.marked.remove(&rollout);
+                }
+            }
         }
         Some(Touched::set(&row))
     }

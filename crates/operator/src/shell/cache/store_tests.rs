@@ -129,3 +129,52 @@ fn sets_that_select_the_same_pods_are_found() {
     assert_eq!(overlaps.len(), 1);
     assert_eq!((&*overlaps[0].set, &*overlaps[0].other), ("a", "b"));
 }
+
+fn marked_json(name: &str, mark: Option<&str>, version: u32) -> String {
+    let mut set: Value = serde_json::from_str(&set_json(name, None, version)).unwrap();
+    set["metadata"]["annotations"] = json!({ "sts.plus/phasedRollout": mark });
+    set.to_string()
+}
+
+fn rollout_json(name: &str, target: &str) -> String {
+    json!({
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": format!("uid-{name}"), "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z"
+        },
+        "spec": { "targetRef": target, "check": { "query": { "expr": "up", "url": "http://prom" } } }
+    })
+    .to_string()
+}
+
+#[test]
+fn sets_are_found_by_the_mark_that_they_carry_whoever_comes_first() {
+    let store = Store::default();
+    let held = |store: &Store| {
+        let rollout = store.rollout(&"ns".into(), &"gated".into()).unwrap();
+        store.held(&rollout).iter().map(|set| set.name.to_string()).collect::<Vec<_>>()
+    };
+    store.upsert(Resource::StatefulSets, &marked_json("b", Some("gated"), 1));
+    store.upsert(Resource::PhasedRollouts, &rollout_json("gated", "b"));
+    assert_eq!(held(&store), ["b"]);
+    let rollout = Touched::Rollout { namespace: "ns".into(), name: "gated".into() };
+    let applied = store.upsert(Resource::StatefulSets, &marked_json("a", Some("gated"), 2));
+    assert!(applied.touched.contains(&rollout), "its mark makes the set the rollout's business");
+    assert_eq!(held(&store), ["a", "b"]);
+    let applied = store.upsert(Resource::StatefulSets, &marked_json("a", None, 3));
+    assert!(applied.touched.contains(&rollout), "and so does the loss of it");
+    assert_eq!(held(&store), ["b"]);
+    store.remove(Resource::StatefulSets, &marked_json("b", Some("gated"), 4));
+    assert_eq!(held(&store), [""; 0]);
+}
+
+#[test]
+fn who_waits_for_a_set_that_carries_a_mark_is_a_rival_of_whoever_marked_it() {
+    let store = Store::default();
+    store.upsert(Resource::StatefulSets, &marked_json("a", Some("gated"), 1));
+    store.upsert(Resource::PhasedRollouts, &rollout_json("gated", "b"));
+    store.upsert(Resource::PhasedRollouts, &rollout_json("next", "a"));
+    let rollout = store.rollout(&"ns".into(), &"gated".into()).unwrap();
+    let rivals: Vec<_> = store.rivals(&rollout).iter().map(|rival| rival.name.to_string()).collect();
+    assert_eq!(rivals, ["next"]);
+}

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use sts_plus_api::conditions;
-use sts_plus_api::phased_rollout::{Approval, GateState, NoDataPolicy, Phase, ReleasePolicy};
+use sts_plus_api::keys;
+use sts_plus_api::phased_rollout::{
+    Approval, GateState, NoDataPolicy, Phase, PhasedRolloutSpec, ReleasePolicy,
+};
 
 use super::cluster::{Cluster, partition_of};
 use crate::health::Health;
@@ -24,19 +27,33 @@ pub(super) fn check(world: &World, plan: &Plan, now: Timestamp) {
         if let (Kind::StatefulSet, Verb::Apply { body, .. }) = (action.object.kind, &action.verb) {
             let value = &body["spec"]["updateStrategy"]["rollingUpdate"]["partition"];
             if value.is_null() {
-                assert_eq!(*body, serde_json::json!({}), "nothing else is owned");
-                assert!(may_give_up(world), "given up only when let go or suspended:\n{world:#?}");
+                assert!(body.get("spec").is_none(), "nothing else is owned");
+                let suspended = world.rollout.spec.as_ref().is_ok_and(PhasedRolloutSpec::suspended);
+                let kept = body.pointer("/metadata/annotations").is_some();
+                assert_eq!(kept, suspended && !world.rollout.deleting, "the mark stays while it is managed");
+                let disrupts = action.disrupts();
+                assert!(
+                    !disrupts || may_give_up(world),
+                    "given up only when released or suspended:\n{world:#?}"
+                );
             } else {
                 let value = u32::try_from(value.as_u64().unwrap()).unwrap();
-                check_step(world, value, now);
-                partition = Some(value);
+                let mark = &body["metadata"]["annotations"][keys::PHASED_ROLLOUT];
+                assert!(mark.is_string(), "a partition and the mark of who holds it are one write: {body}");
+                if *mark == *world.rollout.name {
+                    check_step(world, value, now);
+                    partition = Some(value);
+                } else {
+                    assert!(!action.disrupts(), "a hand-over moves nothing: {action:?}");
+                }
             }
         }
     }
     check_words(world, plan);
     let set = world.target.as_ref().map(|member| &member.set);
     let contested = matches!(plan.wait, Some(Wait::PartitionContested { .. }));
-    if let Some(set) = set.filter(|_| plan.status.phase == Some(Phase::Updated) && !contested) {
+    let rests = plan.status.phase == Some(Phase::Updated) && !world.rollout.deleting;
+    if let Some(set) = set.filter(|_| rests && !contested) {
         let pinned = partition.unwrap_or_else(|| partition_of(set));
         let resting = plan.status.contest.is_some() && plan.wait.is_none();
         assert!(
@@ -55,7 +72,8 @@ fn may_give_up(world: &World) -> bool {
     let rollout = &world.rollout;
     let spec = rollout.spec.as_ref().unwrap();
     let suspended = spec.suspended() && spec.suspend_policy == ReleasePolicy::Resume;
-    let left = rollout.deleting || rollout.managed() != rollout.target();
+    let strays = world.held.iter().any(|set| rollout.target() != Some(&*set.name));
+    let left = rollout.deleting || rollout.managed() != rollout.target() || strays;
     suspended || (left && spec.deletion_policy == ReleasePolicy::Resume)
 }
 

@@ -9,6 +9,7 @@ mod failing;
 mod gates;
 mod invariants;
 mod listed;
+mod marks;
 mod more_edges;
 mod native;
 mod operate;

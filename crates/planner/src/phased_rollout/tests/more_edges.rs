@@ -13,7 +13,7 @@ use crate::example;
 use crate::phased_rollout::{plan, wait::Wait};
 use crate::set::{SetRow, Strategy};
 
-fn other_set(name: &str) -> SetRow {
+pub(super) fn other_set(name: &str) -> SetRow {
     SetRow {
         strategy: Strategy::RollingUpdate { partition: 0 },
         current_revision: Some(OLD.into()),

@@ -122,7 +122,14 @@ impl Cluster {
             Verb::Apply { body, manager: keys::MANAGER_PHASED_ROLLOUT, .. } => {
                 let value = &body["spec"]["updateStrategy"]["rollingUpdate"]["partition"];
                 let partition = value.as_u64().map_or(0, |value| u32::try_from(value).unwrap());
+                let mark = body["metadata"]["annotations"][keys::PHASED_ROLLOUT].as_str().map(Into::into);
+                let remarked = self.sets[number].steering.phased_rollout != mark;
+                self.sets[number].steering.phased_rollout = mark;
                 let before = partition_of(&self.sets[number]);
+                if remarked && !value.is_null() && before == partition {
+                    self.sets[number].resource_version = version;
+                    return;
+                }
                 let lowers = !value.is_null() && partition < before && partition < self.sets[number].replicas;
                 let step = if lowers { invariants::step_of(world, partition) } else { None };
                 if let Some(step) = step {
@@ -138,6 +145,8 @@ impl Cluster {
                 if before != partition {
                     set.strategy = Strategy::RollingUpdate { partition };
                     set.generation += 1;
+                }
+                if before != partition || remarked {
                     set.resource_version = version;
                 }
             }

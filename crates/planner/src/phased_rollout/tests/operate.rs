@@ -28,7 +28,9 @@ impl Cluster {
         let member = |set: &SetRow| Member::new(Arc::new(set.clone()), pods.iter().cloned());
         let find = |name: &str| self.sets.iter().find(|set| &*set.name == name);
         let target = rollout.target().and_then(find);
-        let former = rollout.managed().filter(|managed| rollout.target() != Some(managed)).and_then(find);
+        let held = |set: &&SetRow| rollout.holds(set);
+        let mut held: Vec<_> = self.sets.iter().filter(held).cloned().map(Arc::new).collect();
+        held.sort_by_key(|set| rollout.release_order(set));
         let in_group = |set: &&SetRow| {
             target.is_some_and(|target| {
                 target.group.is_some() && set.group == target.group && set.uid != target.uid
@@ -37,7 +39,7 @@ impl Cluster {
         let others = self.rollouts.iter().filter(|other| &*other.name != name);
         World {
             target: target.map(member),
-            former: former.map(|set| Arc::new(set.clone())),
+            held,
             others: others.cloned().map(Arc::new).collect(),
             neighbours: self.sets.iter().filter(in_group).map(member).collect(),
             outcomes: self.outcomes.clone(),

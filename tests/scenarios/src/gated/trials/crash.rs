@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use futures::future::join_all;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use kube::api::DeleteParams;
 use serde_json::json;
+use sts_plus_api::keys;
 use sts_plus_api::phased_rollout::{PhasedRolloutStatus, RevisionPods};
 use sts_plus_harness::faults::{Fault, Faults, Side, crash_at};
 
@@ -14,6 +17,9 @@ use crate::scenarios::{Scenario, Stage};
 
 /// Sets that are rolled at once, each in a namespace of its own.
 const LANES: usize = 4;
+
+/// Writes with which a set is taken: the finalizer, pin and mark, the status; and one more for an event in between.
+const TAKING: usize = 4;
 
 const SET: &str = "web";
 const REPLICAS: u32 = 2;
@@ -36,7 +42,54 @@ pub(super) fn all() -> Vec<Scenario> {
         scenario("b_a14_11_a_crash_at_any_write_of_a_rollback_leaves_its_trace_as_it_is", |cluster, _| {
             Box::pin(enumerate(cluster, Story::Back))
         }),
+        scenario("b_a14_8_a_crash_at_any_write_of_taking_a_set_leaves_nothing_pinned", |cluster, _| {
+            Box::pin(take_and_delete(cluster))
+        }),
     ]
+}
+
+/// The operator dies at each write with which a new PhasedRollout takes its set; then the PhasedRollout is deleted, and
+/// whoever comes next releases the set, whether the status knows of it or not.
+async fn take_and_delete(cluster: Arc<dyn Cluster>) {
+    let stage = Gated::new(&cluster, "crash-taking").await;
+    let answers = stage.answers(Says::Nothing).await;
+    let rollout = Rollout::new(SET, &answers.url());
+    let account = stage.account("operator").await;
+    stage.given(&Set::new(SET, REPLICAS)).await;
+    let mut unknown = 0;
+    for (write, side) in (0..TAKING).flat_map(|write| [(write, Side::Before), (write, Side::After)]) {
+        let faults = Faults::new(crash_at(write, side));
+        let operator = stage.operator_through(&faults.client(&account.client));
+        stage.create(&rollout).await;
+        tokio::select! {
+            () = faults.blocked() => {}
+            _ = stage.updated(SET) => {}
+        }
+        operator.crash().await;
+        let seen = stage.rollouts().get(SET).await.unwrap();
+        let held = stage.sets().get(SET).await.unwrap();
+        let partition = |set: &StatefulSet| {
+            set.spec.clone()?.update_strategy?.rolling_update?.partition.filter(|partition| *partition > 0)
+        };
+        let marked =
+            held.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(keys::PHASED_ROLLOUT));
+        assert_eq!(partition(&held).is_some(), marked, "pin and mark are one write: {write}, {side:?}");
+        unknown += usize::from(marked && seen.data["status"]["target"].is_null());
+        stage.rollouts().delete(SET, &DeleteParams::default()).await.unwrap();
+        let operator = stage.operator_of(&account);
+        stage
+            .until("the object to be gone", |seen| match seen.rollouts.get(SET) {
+                None => Ok(()),
+                Some(seen) => Err(format!("{write}, {side:?}: {seen:?}")),
+            })
+            .await;
+        stage
+            .set_is(SET, "released", |set| set.partition.unwrap_or(0) == 0 && set.managed_by.is_none())
+            .await;
+        operator.crash().await;
+    }
+    assert!(unknown > 0, "the crash between pin and status is among them");
+    stage.finish();
 }
 
 async fn enumerate(cluster: Arc<dyn Cluster>, story: Story) {
