@@ -72,8 +72,8 @@ pub struct PhasedRolloutSpec {
     /// What to do when a gate fails: stay there, or bring the changed pods back to the current revision.
     #[serde(default)]
     pub on_failure: OnFailure,
-    /// A gate that has not passed so many seconds after it began has failed. Without it a gate may wait for ever.
-    /// Time spent paused or waiting for approval does not count.
+    /// A gate that has not passed after so many seconds has failed. Without it a gate may wait for ever. Only time in which
+    /// the gate could have passed counts, see `status.rollingPodStatus.elapsedSeconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(range(min = 1)))]
     pub progress_deadline_seconds: Option<i32>,

@@ -130,8 +130,14 @@ pub struct GateStatus {
     pub partition: i32,
     /// How many replicas the set had when the gate began; another number begins it anew.
     pub replicas: i32,
-    /// When the gate began, or the time it may take was started anew.
+    /// When the gate began.
     pub start_time: Timestamp,
+    /// Seconds of `progressDeadlineSeconds` that the gate has used. Time counts while the new pod is missing or not Ready,
+    /// while checks run or fail, and while the promotion of the revision is awaited; not while the step is blocked by
+    /// another set, unobserved, contested, paused or waiting for approval, nor without an operator. It is measured by
+    /// monotonic time and written at least each tenth of the deadline.
+    #[serde(default)]
+    pub elapsed_seconds: i64,
     /// When all pods were seen available; the initial delay counts from here. The name is as users know it.
     #[serde(default, rename = "analisysStartTime", skip_serializing_if = "Option::is_none")]
     pub analysis_start_time: Option<Timestamp>,

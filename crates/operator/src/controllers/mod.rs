@@ -4,6 +4,7 @@ pub mod phased_rollout;
 mod probes;
 pub mod rollout_group;
 pub mod statefulset;
+mod stretches;
 mod unobserved;
 
 use std::sync::Arc;

@@ -14,8 +14,10 @@ use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::phased_rollout::wait::Wait;
 use sts_plus_planner::phased_rollout::{Plan, World, plan, refused, whole_milliseconds};
 use sts_plus_planner::reason::{Reason, Refusal, Severity};
+use tokio::time::Instant;
 
 use super::probes::Probes;
+use super::stretches::Stretches;
 use super::unobserved::Unobserved;
 use super::{monotonic, regarding};
 use crate::outbound::{self, Prometheus, promql};
@@ -23,6 +25,7 @@ use crate::shell::api::{Api, Place, Resource};
 use crate::shell::cache::{Cache, Store, Touched};
 use crate::shell::events::{Recorder, Regarding};
 use crate::shell::executor::{Domain, Executor, Halt, Lane};
+use crate::shell::lease::Epoch;
 use crate::shell::metrics::{ControllerLabel, Metrics};
 use crate::shell::phased_metrics::RolloutLabels;
 use crate::shell::queue::{Outcome, Queue};
@@ -49,6 +52,7 @@ pub struct PhasedRollouts {
     metrics: Metrics,
     probes: Probes<Key>,
     unobserved: Unobserved,
+    stretches: Stretches<Key, Epoch>,
     syntax: Mutex<HashMap<Arc<str>, Syntax>>,
 }
 
@@ -75,8 +79,19 @@ impl PhasedRollouts {
         recorder: Recorder,
         metrics: Metrics,
     ) -> Self {
-        let (probes, unobserved, syntax) = (Probes::default(), Unobserved::default(), Mutex::default());
-        Self { queue, cache, executor, prometheus, api, recorder, metrics, probes, unobserved, syntax }
+        Self {
+            queue,
+            cache,
+            executor,
+            prometheus,
+            api,
+            recorder,
+            metrics,
+            probes: Probes::default(),
+            unobserved: Unobserved::default(),
+            stretches: Stretches::default(),
+            syntax: Mutex::default(),
+        }
     }
 
     /// Asks for a pass over everything.
@@ -109,9 +124,10 @@ impl PhasedRollouts {
         };
         let mut lane = self.executor.enter(&self.domain(&rollout)).await?;
         let now = self.api.now();
-        let Some(world) = self.world(key, now) else { return Ok(None) };
+        let (planned_at, term) = (Instant::now(), lane.epoch());
+        let Some(mut world) = self.world(key, now) else { return Ok(None) };
+        world.stretch = self.stretches.open(key, term, planned_at);
         let mut planned = plan(&world, now);
-        let mut world = world;
         if planned.asks_for_manager {
             world.partition_manager = Some(self.partition_manager(&world).await);
             planned = plan(&world, now);
@@ -124,6 +140,7 @@ impl PhasedRollouts {
         }
         performed?;
         drop(lane);
+        self.stretches.keep(key, term, planned.stretch, planned_at);
         // While the set is unobserved the gate is not looked at: what was answered meanwhile is counted afterwards.
         if !matches!(planned.wait, None | Some(Wait::NotObserved { .. })) {
             self.probes.counted(key, &world.outcomes);
@@ -279,6 +296,7 @@ impl PhasedRollouts {
 
     fn forget(&self, key: &Key) {
         self.probes.forget(key);
+        self.stretches.forget(key);
         self.metrics.phased.forget(&labels(key));
         let known: Vec<_> = self.cache.store().rollouts().iter().map(|row| Arc::clone(&row.uid)).collect();
         lock(&self.syntax).retain(|uid, _| known.contains(uid));
@@ -319,6 +337,7 @@ pub fn world(store: &Store, rollout: Arc<RolloutRow>) -> World {
         partition_manager: None,
         syntax: Vec::new(),
         unobserved_since: None,
+        stretch: None,
         rollout,
     }
 }

@@ -112,6 +112,7 @@ pub(super) fn begin(partition: u32, replicas: u32, first: bool, now: Timestamp) 
         partition: to_i32(partition),
         replicas: to_i32(replicas),
         start_time: now,
+        elapsed_seconds: 0,
         analysis_start_time: None,
         pods_ready_since: None,
         last_check_time: None,
@@ -132,7 +133,6 @@ pub(super) fn look(gate: &mut GateStatus, ground: &Ground<'_>) -> Look {
     let waited_for_somebody = matches!(gate.status, GateState::Paused | GateState::WaitForApproval);
     let somebody = matches!(look.standing, Standing::Waits(Wait::Paused { .. } | Wait::Approval { .. }));
     if waited_for_somebody && !somebody {
-        gate.start_time = ground.now;
         gate.status = GateState::WaitForChecks;
     }
     if let Standing::Waits(wait) = &look.standing
@@ -140,27 +140,7 @@ pub(super) fn look(gate: &mut GateStatus, ground: &Ground<'_>) -> Look {
     {
         gate.status = state;
     }
-    if somebody { look } else { bounded(look, gate, ground) }
-}
-
-/// The deadline, if there is one.
-fn bounded(look: Look, gate: &GateStatus, ground: &Ground<'_>) -> Look {
-    let Standing::Waits(wait) = &look.standing else { return look };
-    let deadline = ground.policy.deadline.and_then(|limit| gate.start_time.checked_add(limit).ok());
-    match deadline {
-        Some(deadline) if deadline <= ground.now => {
-            let why = format!(
-                "it has not passed in the {} s that it has: {wait}",
-                ground.policy.deadline_seconds()
-            );
-            let standing = Standing::Failed { reason: "ProgressDeadlineExceeded", why };
-            Look { standing, questions: Vec::new(), wake_at: None }
-        }
-        Some(deadline) => {
-            Look { wake_at: [look.wake_at, Some(deadline)].into_iter().flatten().min(), ..look }
-        }
-        None => look,
-    }
+    look
 }
 
 fn stand(gate: &mut GateStatus, ground: &Ground<'_>) -> Look {

@@ -7,7 +7,6 @@ use sts_plus_api::phased_rollout::{Failure, GateState, GateStatus, OnFailure, Ph
 
 use super::gate::{self, Ground, Standing, to_i32};
 use super::policy::Policy;
-use super::report::is_at_work;
 use super::wait::Wait;
 use super::{Draft, Ended};
 use crate::disruption::{Gatekeeper, Guarded};
@@ -153,10 +152,6 @@ impl Draft<'_> {
     /// The gate as it was left, or the one behind it if the step was taken and not written down.
     fn resume(&mut self, scene: &Scene<'_>) -> Option<GateStatus> {
         let mut gate = self.status.rolling_pod_status.take()?;
-        if self.status.phase.is_some_and(|phase| !is_at_work(phase)) {
-            // While the rollout could not go on its time did not run.
-            gate.start_time = self.now;
-        }
         self.status.phase = Some(Phase::Rolling);
         let next = gate.partition.saturating_sub(1);
         if gate.status == GateState::Passed && gate.partition > 0 && to_i32(scene.partition) == next {
@@ -239,10 +234,20 @@ impl Draft<'_> {
                 passed(scene, &gate)
             }
             Standing::Failed { reason, why } => return self.fail(scene, gate, reason, why),
-            Standing::Passed if gate.partition > 0 => return self.step(scene, gate),
+            Standing::Passed if gate.partition > 0 => {
+                self.spend(scene, &mut gate, false);
+                return self.step(scene, gate);
+            }
             Standing::Passed if scene.update == scene.current => return self.complete(scene),
             Standing::Passed => Wait::NotPromoted { revision: scene.update.to_owned() },
         };
+        let counts = self.counts(scene, &wait);
+        if self.spend(scene, &mut gate, counts) {
+            self.plan.questions.clear();
+            let seconds = scene.policy.deadline_seconds();
+            let why = format!("it has not passed in the {seconds} s that it has: {wait}");
+            return self.fail(scene, gate, "ProgressDeadlineExceeded", why);
+        }
         if used_up {
             self.rollout_write = Some(rollout.use_up_approval());
         }

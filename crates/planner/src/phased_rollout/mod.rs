@@ -15,6 +15,7 @@
 //! any point goes on from where it was, and a partition that is one lower than the status says is known as our own.
 
 pub mod answer;
+mod deadline;
 pub mod gate;
 mod hold;
 pub mod judge;
@@ -69,6 +70,9 @@ pub struct World {
     pub syntax: Vec<Warning>,
     /// Since when the spec of the set has been seen unobserved. Kept in memory only: losing it delays a message.
     pub unobserved_since: Option<Timestamp>,
+    /// How long, by monotonic time, the gate has been in a state that counts since its time was last added up, as far as
+    /// this process has been through it in its present term: [`Plan::stretch`] of the last plan, and the time since.
+    pub stretch: Option<SignedDuration>,
 }
 
 /// What to do for a rollout now, and what to say.
@@ -88,6 +92,8 @@ pub struct Plan {
     pub wake_at: Option<Timestamp>,
     /// Whether to find out who has written the partition and plan again, so that it can be told.
     pub asks_for_manager: bool,
+    /// The part of the gate's time that is not in the status yet and goes on from here; `None` where no time runs.
+    pub stretch: Option<SignedDuration>,
     /// How long the gate took that has just passed.
     pub gate_took: Option<SignedDuration>,
     /// How a rollout has just ended.

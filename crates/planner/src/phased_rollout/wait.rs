@@ -139,6 +139,27 @@ impl Wait {
         }
     }
 
+    /// Whether the gate's time runs while it waits for this: the revision itself is at work, or is judged.
+    pub fn runs_the_deadline(&self) -> bool {
+        self.is_about_checks()
+            || matches!(
+                self,
+                Self::PodNotUpdated { .. } | Self::PodsNotAvailable { .. } | Self::NotPromoted { .. }
+            )
+    }
+
+    /// Whether checks run, or fail, or are about to run.
+    pub fn is_about_checks(&self) -> bool {
+        matches!(
+            self,
+            Self::InitialDelay { .. }
+                | Self::Checks { .. }
+                | Self::ChecksFailing { .. }
+                | Self::PrometheusError { .. }
+                | Self::PrometheusConfigError { .. }
+        )
+    }
+
     /// The state of the gate that this wait is shown as; `None` where the gate keeps its state.
     pub fn gate_state(&self) -> Option<GateState> {
         match self {

@@ -168,6 +168,7 @@ pub(crate) fn full_status() -> Value {
             "partition": 2,
             "replicas": 3,
             "startTime": time,
+            "elapsedSeconds": 42,
             "analisysStartTime": time,
             "podsReadySince": time,
             "lastCheckTime": time,

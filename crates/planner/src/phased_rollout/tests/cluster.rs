@@ -60,6 +60,10 @@ pub(super) struct Cluster {
     /// Answers that have not been counted.
     pub(super) outcomes: Vec<Outcome>,
     pub(super) unobserved_since: Option<Timestamp>,
+    /// Monotonic time that has passed up to when the wall clock was last looked at, and what it showed then.
+    pub(super) monotonic: (SignedDuration, Timestamp),
+    /// The open stretch of each rollout: what was carried over, and when by monotonic time.
+    pub(super) stretches: BTreeMap<Arc<str>, (SignedDuration, SignedDuration)>,
     /// Who has written the partition, other than us.
     pub(super) foreign: Option<String>,
     /// Writes so far: the next resourceVersion, and part of the next UID.
@@ -110,6 +114,8 @@ pub(super) fn with_replicas(replicas: u32) -> Cluster {
         prometheus: Arc::new(|_, _| data()),
         outcomes: Vec::new(),
         unobserved_since: None,
+        monotonic: (SignedDuration::ZERO, start),
+        stretches: BTreeMap::new(),
         foreign: None,
         writes: 10,
         trace: Vec::new(),

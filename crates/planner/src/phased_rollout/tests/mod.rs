@@ -4,6 +4,7 @@
 mod asking;
 mod catalogue;
 mod cluster;
+mod deadlines;
 mod edges;
 mod failing;
 mod gates;

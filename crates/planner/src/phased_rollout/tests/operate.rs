@@ -47,6 +47,7 @@ impl Cluster {
             partition_manager: None,
             syntax: Vec::new(),
             unobserved_since: self.unobserved_since,
+            stretch: self.stretches.get(name).map(|(carried, since)| *carried + self.elapsed() - *since),
             rollout,
         }
     }
@@ -78,7 +79,7 @@ impl Cluster {
         if let Some(left) = self.dies_after.take_if(|left| *left < planned) {
             // It starts again with what the API server has.
             self.write(&world, &plan, left).unwrap();
-            (self.outcomes, self.unobserved_since) = (Vec::new(), None);
+            self.die();
             return plan;
         }
         self.dies_after = self.dies_after.map(|left| left - planned);
@@ -93,19 +94,43 @@ impl Cluster {
             return plan;
         }
         assert_eq!(done, Ok(()), "the plan was made for this very state:\n{self}");
-        self.follow(&plan);
+        self.follow(name, &plan);
         plan
+    }
+
+    /// All that the operator had in memory is gone.
+    pub(super) fn die(&mut self) {
+        (self.outcomes, self.unobserved_since) = (Vec::new(), None);
+        self.stretches.clear();
+    }
+
+    /// Monotonic time that has passed.
+    pub(super) fn elapsed(&self) -> SignedDuration {
+        let (elapsed, seen) = self.monotonic;
+        elapsed + self.now.duration_since(seen).max(SignedDuration::ZERO)
+    }
+
+    /// Somebody sets the wall clock, while no time passes.
+    pub(super) fn set_clock(&mut self, seconds: i64) {
+        self.monotonic.0 = self.elapsed();
+        self.now += SignedDuration::from_secs(seconds);
+        self.monotonic.1 = self.now;
     }
 
     /// Time passes, and what is unobserved is noted.
     pub(super) fn tick(&mut self) {
         self.now += SignedDuration::from_millis(1);
+        self.monotonic = (self.elapsed(), self.now);
         let unobserved = self.sets.iter().any(|set| set.target().is_none());
         self.unobserved_since = self.unobserved_since.or(Some(self.now)).filter(|_| unobserved);
     }
 
     /// What comes after the writes of a plan: it is told, and its questions are asked.
-    pub(super) fn follow(&mut self, plan: &Plan) {
+    pub(super) fn follow(&mut self, name: &str, plan: &Plan) {
+        match plan.stretch {
+            Some(carried) => self.stretches.insert(name.into(), (carried, self.elapsed())),
+            None => self.stretches.remove(name),
+        };
         for told in &plan.announcements {
             self.trace.push(format!("tell {}", told.reason));
             self.announced.push(told.clone());

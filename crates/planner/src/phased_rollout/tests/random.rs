@@ -7,7 +7,6 @@
 
 use std::cell::Cell;
 
-use jiff::SignedDuration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use sts_plus_api::phased_rollout::{Approval, OnFailure, ReleasePolicy};
@@ -67,7 +66,7 @@ enum Step {
         on_delete: bool,
     },
     Ordered(bool),
-    ClockBack(i64),
+    SetClock(i64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -103,7 +102,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Reword),
         1 => prop::bool::weighted(0.3).prop_map(|on_delete| Step::Strategy { on_delete }),
         1 => any::<bool>().prop_map(Step::Ordered),
-        1 => (0..40_i64).prop_map(Step::ClockBack),
+        1 => (-40..600_i64).prop_map(Step::SetClock),
     ]
 }
 
@@ -131,7 +130,7 @@ impl History {
             }
             Step::Wait(seconds) => cluster.let_pass(seconds),
             Step::Wake => cluster.now = cluster.wake_at.map_or(cluster.now, |at| at.max(cluster.now)),
-            Step::ClockBack(seconds) => cluster.now -= SignedDuration::from_secs(seconds),
+            Step::SetClock(seconds) => cluster.set_clock(seconds),
             Step::Edit { bad } => self.edit(bad),
             Step::Revert => {
                 let previous = self.previous.clone();
@@ -223,9 +222,10 @@ impl History {
         assert!(done.is_ok() || stale.is_some(), "a fresh plan can be done: {done:?}\n{cluster}");
         match pass {
             Pass::Crash(_) => {
-                (cluster.outcomes, cluster.unobserved_since, self.view) = (Vec::new(), None, None);
+                cluster.die();
+                self.view = None;
             }
-            Pass::Whole | Pass::Stale if done.is_ok() => cluster.follow(&plan),
+            Pass::Whole | Pass::Stale if done.is_ok() => cluster.follow(WEB, &plan),
             // What was not acknowledged is planned again, with the same answers.
             Pass::Lost | Pass::Whole | Pass::Stale => {}
         }

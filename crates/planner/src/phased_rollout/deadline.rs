@@ -1,0 +1,62 @@
+//! The deadline of a gate: which waits count, and how their time adds up.
+//!
+//! The time is durable: it is added up in the status, from stretches of monotonic time that the process has been through
+//! itself. The wall clock has no part in it. A stretch is what lies between two passes that found the gate in a state that
+//! counts; one that is open when the process or its term ends is dropped.
+
+use jiff::SignedDuration;
+use sts_plus_api::phased_rollout::GateStatus;
+
+use super::Draft;
+use super::gate::later;
+use super::manage::Scene;
+use super::wait::Wait;
+use crate::disruption::Gatekeeper;
+
+/// The parts of a deadline in which its time is written: a process that ends loses one of them at most, and a gate costs
+/// no more than this many writes.
+const PARTS: i32 = 10;
+
+/// The shortest part: the status counts whole seconds.
+const SHORTEST_PART: SignedDuration = SignedDuration::from_secs(1);
+
+impl Draft<'_> {
+    /// Whether the gate's time runs while it waits for this. While another set of the group keeps the step from being taken
+    /// the checks prove nothing about the revision: their streak gets old and starts again.
+    pub(super) fn counts(&self, scene: &Scene<'_>, wait: &Wait) -> bool {
+        wait.runs_the_deadline() && !(wait.is_about_checks() && self.is_held_by_others(scene))
+    }
+
+    fn is_held_by_others(&self, scene: &Scene<'_>) -> bool {
+        // The checks run while every pod of the set itself is available, so whatever is refused is refused for others.
+        let pod = scene.member.pods.first().filter(|_| !self.world.neighbours.is_empty());
+        pod.is_some_and(|pod| Gatekeeper::new(&self.domain(scene)).ask(&scene.set().name, pod).is_err())
+    }
+
+    /// Adds the open stretch to the time of the gate where it is due, and says whether the gate has used all it has. A
+    /// stretch that nobody has attended to counts as one part at most: nobody knows what was the case meanwhile.
+    pub(super) fn spend(&mut self, scene: &Scene<'_>, gate: &mut GateStatus, counts: bool) -> bool {
+        let Some(limit) = scene.policy.deadline else { return false };
+        let part = limit.checked_div(PARTS).unwrap_or(limit).max(SHORTEST_PART);
+        let known =
+            |before: &GateStatus| (before.start_time, before.partition) == (gate.start_time, gate.partition);
+        let continued = self.before().rolling_pod_status.as_ref().is_some_and(known);
+        let mut open = self.world.stretch.filter(|_| continued).unwrap_or_default().min(part);
+        let left = limit.saturating_sub(SignedDuration::from_secs(gate.elapsed_seconds));
+        if !counts || open >= part.min(left) {
+            let whole = open.as_secs();
+            gate.elapsed_seconds = gate.elapsed_seconds.saturating_add(whole);
+            open = open.saturating_sub(SignedDuration::from_secs(whole));
+        }
+        if !counts {
+            return false;
+        }
+        let left = limit.saturating_sub(SignedDuration::from_secs(gate.elapsed_seconds));
+        if left <= SignedDuration::ZERO {
+            return true;
+        }
+        self.plan.stretch = Some(open);
+        self.wake_at(Some(later(self.now, part.min(left).saturating_sub(open))));
+        false
+    }
+}
