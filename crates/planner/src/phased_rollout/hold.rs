@@ -46,8 +46,11 @@ impl Draft<'_> {
     /// Where the partition holds, as far as that can be said without the revisions.
     fn held_at(&self, set: &SetRow, partition: u32) -> Option<u32> {
         let Some(gate) = &self.status.rolling_pod_status else {
-            let holds =
-                matches!(self.status.phase, Some(Phase::Updated | Phase::RollingBack | Phase::RolledBack));
+            // A set that has just been taken as well: it may have been created over pods of another revision.
+            let holds = matches!(
+                self.status.phase,
+                None | Some(Phase::Updated | Phase::RollingBack | Phase::RolledBack)
+            );
             return holds.then_some(set.replicas);
         };
         let own = u32::try_from(gate.partition).unwrap_or(0);
@@ -56,7 +59,9 @@ impl Draft<'_> {
             return None;
         }
         let promoted = self.status.update_revision.as_deref() == set.current_revision.as_deref();
-        let whole = promoted || gate.partition >= gate.replicas;
+        // Where the set was created over pods of another revision, that holds from the first gate on.
+        let final_gate = promoted && gate.partition == 0;
+        let whole = final_gate || gate.partition >= gate.replicas;
         Some(if whole { set.replicas } else { own.min(set.replicas) })
     }
 

@@ -12,6 +12,7 @@ use super::{Draft, Ended};
 use crate::disruption::{Gatekeeper, Guarded};
 use crate::health::{Health, Member};
 use crate::plan::Action;
+use crate::pod::PodRow;
 use crate::reason::Severity;
 use crate::set::SetRow;
 
@@ -54,12 +55,36 @@ impl Draft<'_> {
         let under_way = self.status.rolling_pod_status.is_some();
         let same = self.status.update_revision.as_deref() == Some(update);
         Some(match (update == current, under_way && same) {
+            (true, true) if self.replaces_adopted(&scene) => self.go_on(&scene),
             (true, true) => self.verify(&scene),
+            (true, false) if self.has_adopted(&scene) => self.start(&scene, false),
             (true, false) => self.rest(&scene),
             (false, _) if self.is_to_roll_back() => self.roll_back(&scene),
             (false, true) => self.go_on(&scene),
             (false, false) => self.start(&scene, false),
         })
+    }
+
+    /// Whether the set was created with pods of another revision, or somebody has made them so, and no rollout was under way
+    /// that could have left them. Its status then calls the update revision current, although pods have yet to be replaced;
+    /// the partition keeps them all the same, as long as they are not deleted.
+    fn has_adopted(&self, scene: &Scene<'_>) -> bool {
+        !self.was_under_way() && lowest_other(scene).is_some()
+    }
+
+    /// Whether the gates of such a set are not all behind it.
+    fn replaces_adopted(&self, scene: &Scene<'_>) -> bool {
+        let gate = self.status.rolling_pod_status.as_ref();
+        // At the final gate the partition is pinned again, unless the last pod is still to be replaced.
+        let ahead = gate.is_some_and(|gate| gate.partition > 0 || scene.partition == 0);
+        ahead && lowest_other(scene).is_some()
+    }
+
+    /// Whether the status says that a rollout was under way, so that pods of another revision are what it has left.
+    fn was_under_way(&self) -> bool {
+        self.status.rolling_pod_status.is_some()
+            || self.status.previous_revision.is_some()
+            || self.status.phase == Some(Phase::RollingBack)
     }
 
     /// The revision failed and was promoted before its pods were back: there is nothing to go back to any more.
@@ -73,6 +98,7 @@ impl Draft<'_> {
     /// Nothing rolls: the partition is pinned before anything else is said, and pods of another revision, which a
     /// rollout that was taken back has left, are brought back.
     fn rest(&mut self, scene: &Scene<'_>) -> Wait {
+        let was_under_way = self.was_under_way();
         let left = self.status.rolling_pod_status.take().is_some();
         let rolling_back = self.status.phase == Some(Phase::RollingBack);
         if left {
@@ -84,7 +110,7 @@ impl Draft<'_> {
         }
         self.status.update_revision = Some(scene.update.to_owned());
         let why = "the template was changed back to it";
-        if let Some(wait) = self.bring_back(scene, scene.update, why) {
+        if was_under_way && let Some(wait) = self.bring_back(scene, scene.update, why) {
             return wait;
         }
         if rolling_back && !scene.health.all_ready() {
@@ -115,7 +141,10 @@ impl Draft<'_> {
         let gated_from = self.status.partition.filter(|_| same).and_then(|from| u32::try_from(from).ok());
         self.status.phase = Some(Phase::Rolling);
         self.status.update_revision = Some(scene.update.to_owned());
-        self.status.previous_revision = Some(scene.current.to_owned());
+        // Of a set that was created over its pods the lowest one has what they all had: it would have been rolled last.
+        let adopted = lowest_other(scene).and_then(|pod| pod.revision.as_deref());
+        let previous = if scene.update == scene.current { adopted } else { Some(scene.current) };
+        self.status.previous_revision = previous.map(str::to_owned);
         self.status.rollout_start_time = Some(self.now);
         self.status.rollout_end_time = None;
         self.status.ungated_pods.clear();
@@ -125,7 +154,7 @@ impl Draft<'_> {
         let message = if superseded {
             format!("revision {} takes the place of the one being rolled out: starts anew", scene.update)
         } else {
-            format!("rolls from revision {} to revision {}", scene.current, scene.update)
+            format!("rolls from revision {} to revision {}", previous.unwrap_or_default(), scene.update)
         };
         self.announce(Severity::Normal, "RolloutStarted", message);
         self.go_on(scene)
@@ -390,6 +419,15 @@ impl Draft<'_> {
         let all = std::iter::once(scene.health.clone()).chain(neighbours);
         all.map(|health| Guarded { health, max_unavailable: 1 }).collect()
     }
+}
+
+/// The lowest pod that is there and of another revision than the update revision.
+fn lowest_other<'w>(scene: &Scene<'w>) -> Option<&'w Arc<PodRow>> {
+    let others = scene.member.pods.iter().filter(|pod| pod.revision.as_deref() != Some(scene.update));
+    others
+        .filter_map(|pod| Some((scene.member.wanted_ordinal(pod)?, pod)))
+        .min_by_key(|(ordinal, _)| *ordinal)
+        .map(|(_, pod)| pod)
 }
 
 /// The lowest partition at which no pod moves: one above the highest index that is not of the revision yet.

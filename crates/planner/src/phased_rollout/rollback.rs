@@ -104,9 +104,11 @@ impl Draft<'_> {
         if scene.policy.paused || !self.writes.is_empty() {
             return;
         }
+        let previous = self.status.previous_revision.clone();
         let stuck = |pod: &&Arc<PodRow>| {
             let revision = pod.revision.as_deref();
-            let superseded = revision != Some(scene.update) && revision != Some(scene.current);
+            let known = [Some(scene.update), Some(scene.current), previous.as_deref()];
+            let superseded = !known.contains(&revision);
             let down = matches!(scene.health.why_down(&pod.name), Some(Why::Broken(_) | Why::NotReady));
             superseded && down && scene.member.wanted_ordinal(pod).is_some()
         };

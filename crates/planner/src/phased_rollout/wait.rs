@@ -352,7 +352,7 @@ impl fmt::Display for Wait {
             }
             Self::GateFailed { revision, why, restore: Some(restore), .. } => write!(
                 f,
-                "revision {revision} has failed its final gate: {why}. Every pod has it already and it is the current revision, so there is nothing to roll back to; the revision to restore is {restore}"
+                "revision {revision} has failed its gate: {why}. It is the current revision of the set, so there is nothing to roll back to; the revision to restore is {restore}"
             ),
             Self::RollingBack { revision, why, held: None } => {
                 write!(f, "brings the changed pods back to revision {revision}: {why}")

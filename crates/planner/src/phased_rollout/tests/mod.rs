@@ -14,6 +14,7 @@ mod marks;
 mod more_edges;
 mod native;
 mod operate;
+mod orphans;
 mod peer;
 mod random;
 mod states;

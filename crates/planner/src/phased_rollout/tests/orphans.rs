@@ -61,7 +61,9 @@ fn b_i6_a_set_created_again_over_its_pods_is_rolled_gate_by_gate() {
         assert_eq!(cluster.gate().partition, 3);
         cluster.finish();
         assert_eq!(cluster.revisions(), [template; 3]);
-        assert_eq!(cluster.partitions(), ["3", "2", "1", "0", "3"], "{cluster}");
+        // Where only the highest pod has to change there is nothing left to gate behind it.
+        let down: &[_] = if template == OLD { &["3", "2", "3"] } else { &["3", "2", "1", "0", "3"] };
+        assert_eq!(cluster.partitions(), down, "{cluster}");
         assert!(deleted(&cluster).is_empty(), "nothing is brought back: {cluster}");
         assert!(cluster.announced("RolledBack").is_empty() && cluster.announced("RollingBack").is_empty());
         assert_eq!(cluster.announced("RolloutStarted").len(), 1);
@@ -86,7 +88,9 @@ fn b_i6_pods_replaced_before_the_pin_are_reported_and_the_others_gated() {
             .filter_map(|(pod, revision)| (revision == NEW).then_some(pod))
             .collect();
         if cluster.status().waiting_for.as_deref() != Some("UpToDate") {
-            assert_eq!(cluster.status().ungated_pods, replaced, "{steps}: {cluster}");
+            let mut ungated = cluster.status().ungated_pods.clone();
+            ungated.sort();
+            assert_eq!(ungated, replaced, "{steps}: {cluster}");
         }
         assert!(lost.iter().all(|pod| replaced.contains(&&**pod)), "{steps}: {cluster}");
         cluster.finish();
@@ -181,6 +185,21 @@ fn b_i6_a_pod_of_such_a_set_that_never_worked_does_not_hold_the_gates_up() {
     cluster.finish();
     assert_eq!(cluster.revisions(), [NEW; 3]);
     assert_eq!(cluster.announced("StuckPodReplaced").len(), 1, "{cluster}");
+}
+
+#[test]
+fn b_i6_an_adopted_pod_that_is_not_ready_for_a_moment_is_not_replaced_without_its_gate() {
+    let mut cluster = idle();
+    recreate(&mut cluster, NEW);
+    cluster.quiet();
+    cluster.stuck.insert("web-1".to_owned());
+    cluster.pod("web-1", |pod| pod.ready_since = None);
+    cluster.quiet();
+    assert_eq!((cluster.revisions(), deleted(&cluster).len()), (vec![OLD; 3], 0), "{cluster}");
+    cluster.stuck.clear();
+    cluster.quiet();
+    cluster.finish();
+    assert!(cluster.status().ungated_pods.is_empty());
 }
 
 #[test]
