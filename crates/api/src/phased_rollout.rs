@@ -93,7 +93,7 @@ pub enum ReleasePolicy {
     /// It is given up, so that a rollout that was held goes on at once, unchecked.
     #[default]
     Resume,
-    /// It keeps its value, so that nothing moves.
+    /// It keeps its value, so that nothing moves. While suspended it is restored when somebody else writes it.
     Freeze,
 }
 

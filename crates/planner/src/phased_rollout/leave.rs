@@ -84,8 +84,14 @@ impl Draft<'_> {
     /// Gating is suspended: the partition is given up, or stays.
     pub(super) fn suspend(&mut self, policy: &Policy, set: &SetRow, partition: u32) -> Wait {
         self.status.rolling_pod_status = None;
-        self.status.contest = None;
-        if policy.suspend == ReleasePolicy::Resume {
+        self.status.phase = Some(Phase::Suspended);
+        if policy.suspend == ReleasePolicy::Freeze {
+            let own = self.frozen_at(set, partition);
+            if let Some(contested) = self.hold(set, partition, own) {
+                return contested;
+            }
+        } else {
+            self.status.contest = None;
             self.status.failure = None;
             // One that an earlier rollout has left is ours as well, and given up once; one that is not stays anyway.
             let left = partition > 0 && self.before().phase != Some(Phase::Suspended);
@@ -96,5 +102,16 @@ impl Draft<'_> {
             }
         }
         Wait::Suspended { policy: policy.suspend }
+    }
+
+    /// The partition at which a suspended set is frozen: the value last decided on, or the one that it has when it is taken.
+    /// Where no rollout was under way the whole set is held, however many replicas it gets.
+    fn frozen_at(&self, set: &SetRow, partition: u32) -> u32 {
+        let own = self.status.partition.and_then(|own| u32::try_from(own).ok());
+        match own {
+            Some(own) if self.status.previous_revision.is_none() => own.max(set.replicas),
+            Some(own) => own,
+            None => partition,
+        }
     }
 }

@@ -48,6 +48,10 @@ impl Draft<'_> {
         if self.status.failure.as_ref().is_some_and(|failure| failure.revision != update) {
             self.status.failure = None;
         }
+        if self.status.phase == Some(Phase::Suspended) {
+            // It is no more, whatever is awaited first.
+            self.status.phase = Some(Phase::Rolling);
+        }
         let scene = Scene { policy, member, health, partition, update, current };
         if update == current {
             self.settle_on_pause(&scene);

@@ -62,6 +62,9 @@ impl Draft<'_> {
         let before = self.before();
         let phase = match wait {
             // What is awaited then says nothing about where the rollout is.
+            Wait::PartitionContested { .. } if self.status.phase == Some(Phase::Suspended) => {
+                Phase::Suspended
+            }
             Wait::NotObserved { .. }
             | Wait::PartitionContested { .. }
             | Wait::Paused { .. }
@@ -132,7 +135,7 @@ impl Draft<'_> {
             Phase::ErrorSTSNotFound | Phase::ErrorCannotManage | Phase::ErrorInvalid => {
                 (Truth::False, Truth::Unknown)
             }
-            Phase::Suspended => (Truth::True, Truth::Unknown),
+            Phase::Suspended => (if blocked { Truth::False } else { Truth::True }, Truth::Unknown),
             Phase::Updated => (if blocked { Truth::False } else { Truth::True }, Truth::True),
             Phase::Rolling => (if blocked { Truth::False } else { Truth::True }, Truth::False),
             Phase::Failed | Phase::RollingBack | Phase::RolledBack => (Truth::False, Truth::False),

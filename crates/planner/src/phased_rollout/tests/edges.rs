@@ -305,6 +305,81 @@ fn b_a10_12_a_frozen_suspension_keeps_its_place() {
     cluster.finish();
 }
 
+/// A rollout that is suspended in the middle, and frozen there.
+fn frozen() -> Cluster {
+    let mut cluster = one_replaced().with(|spec| {
+        spec.skip_check = true;
+        spec.suspend_policy = ReleasePolicy::Freeze;
+    });
+    cluster.quiet();
+    cluster.trace.clear();
+    cluster
+}
+
+#[test]
+fn b_a10_12_a_frozen_partition_is_held_against_whoever_writes_it() {
+    for foreign in [0, 1, 3] {
+        let mut cluster = frozen();
+        cluster.interfere(foreign);
+        // Before the set's own controller has looked at it.
+        cluster.pass();
+        assert_eq!(cluster.partition(), 2, "{foreign}");
+        cluster.quiet();
+        assert_eq!((cluster.partition(), cluster.revisions()), (2, vec![OLD, OLD, NEW]), "{foreign}");
+        assert_eq!(cluster.announced("PartitionRestored").len(), 1, "{foreign}");
+        assert_eq!(cluster.status().phase, Some(Phase::Suspended));
+        assert_eq!(cluster.condition("Conflict"), Some(("True", "PartitionContested")));
+        cluster.respec(|spec| spec.skip_check = false);
+        cluster.quiet();
+        cluster.finish();
+        assert_eq!(cluster.revisions(), [NEW; 3]);
+    }
+}
+
+#[test]
+fn b_a10_12_whoever_keeps_writing_a_frozen_partition_is_answered_ever_more_slowly() {
+    let mut cluster = frozen();
+    cluster.native = false;
+    let mut delays = Vec::new();
+    for time in 1..=20 {
+        cluster.interfere(0);
+        let begun = cluster.now;
+        cluster.pass();
+        if cluster.partition() == 0 {
+            assert_eq!(cluster.status().waiting_for.as_deref(), Some("PartitionContested"), "{time}");
+            assert_eq!(cluster.status().phase, Some(Phase::Suspended), "{time}");
+            assert_eq!(cluster.condition("Ready"), Some(("False", "PartitionContested")));
+            cluster.now = cluster.wake_at.unwrap();
+            cluster.pass();
+        }
+        assert_eq!(cluster.partition(), 2, "restored in the end, {time}:\n{cluster}");
+        delays.push(cluster.now.duration_since(begun).as_secs());
+    }
+    assert_eq!(delays[..5], [0; 5], "the first ones at once");
+    assert!(delays[5..].is_sorted() && delays[19] >= 59 && delays[19] <= 60, "{delays:?}");
+    cluster.native = true;
+    cluster.quiet();
+    cluster.until(|cluster| cluster.wake_at.is_none());
+    assert_eq!((cluster.status().phase, &cluster.status().contest), (Some(Phase::Suspended), &None));
+    assert_eq!(cluster.condition("Ready"), Some(("True", "Suspended")));
+}
+
+#[test]
+fn b_a10_12_a_set_frozen_at_rest_lets_no_new_template_through_however_it_scales() {
+    let mut cluster = idle().with(|spec| {
+        spec.skip_check = true;
+        spec.suspend_policy = ReleasePolicy::Freeze;
+    });
+    cluster.quiet();
+    cluster.reset(|set| set.replicas = 5);
+    cluster.quiet();
+    assert_eq!(cluster.partition(), 5);
+    cluster.edit(NEW);
+    cluster.quiet();
+    assert_eq!(cluster.revisions(), [OLD; 5]);
+    assert!(cluster.announced("PartitionRestored").is_empty(), "nobody has interfered");
+}
+
 #[test]
 fn b_a10_13_a_partition_overwritten_when_idle_is_restored_and_the_writer_named() {
     let mut cluster = idle();
