@@ -63,7 +63,8 @@ pub struct PhasedRolloutSpec {
     /// True keeps the rollout where it is: no pod is replaced and no query runs.
     #[serde(default)]
     pub paused: bool,
-    /// Where somebody has to agree besides the checks, by the annotation `sts.plus/approve` (`sts-plus approve`).
+    /// Where somebody has to agree besides the checks, by the annotation `sts.plus/approve` (`sts-plus approve`) with the
+    /// value that `status.awaitedApproval` names.
     #[serde(default)]
     pub approval: Approval,
     /// Whether a last gate judges the whole set after its last pod was replaced.

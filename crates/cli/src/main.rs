@@ -44,7 +44,7 @@ enum Command {
     Pause(steer::Arguments),
     /// Let paused sets be rolled again; a PhasedRollout that has failed is tried again.
     Resume(steer::Arguments),
-    /// Agree to the next step of PhasedRollouts, or to try again what has failed.
+    /// Approve the waiting step of a PhasedRollout, or retry a failed one.
     Approve(steer::Approval),
     /// Print the kinds that sts-plus brings along, for kubectl apply.
     Crds,

@@ -26,7 +26,7 @@ pub(crate) struct Approval {
     /// The PhasedRollouts
     #[arg(required = true, value_name = "PHASEDROLLOUT")]
     rollouts: Vec<String>,
-    /// The revision that is agreed to [default: the one that each waits with]
+    /// Approve only what is of this revision [default: whatever each waits with]
     #[arg(long)]
     revision: Option<String>,
     /// Their namespace [default: the kubeconfig's]
@@ -102,8 +102,8 @@ impl Hands {
         }
     }
 
-    async fn approve(&self, name: &str, revision: &str) -> Result<()> {
-        let fields = json!({ "metadata": { "annotations": { keys::APPROVE: revision } } });
+    async fn approve(&self, name: &str, approval: &str) -> Result<()> {
+        let fields = json!({ "metadata": { "annotations": { keys::APPROVE: approval } } });
         self.merge(Resource::PhasedRollouts, name, &fields).await.map(|_| ())
     }
 }
@@ -126,8 +126,9 @@ pub(crate) async fn steer(connection: &Connection, arguments: &Arguments, wish: 
                 let rollout = hands.merge(Resource::PhasedRollouts, name, &fields).await?;
                 println!("phasedrollout/{name} {done}");
                 let failed = rollout.pointer("/status/failure/revision").and_then(Value::as_str);
-                if let (Wish::Resume, Some(revision)) = (wish, failed) {
-                    hands.approve(name, revision).await?;
+                let retry = awaited_approval(&rollout);
+                if let (Wish::Resume, Some(revision), Some(retry)) = (wish, failed, retry) {
+                    hands.approve(name, retry).await?;
                     println!("phasedrollout/{name}: revision {revision}, which has failed, is tried again");
                 }
             }
@@ -136,7 +137,7 @@ pub(crate) async fn steer(connection: &Connection, arguments: &Arguments, wish: 
     Ok(())
 }
 
-/// Agrees to the next step of each rollout, and says to which revision.
+/// Approves what each rollout waits for, and prints it.
 pub(crate) async fn approve(connection: &Connection, arguments: &Approval) -> Result<()> {
     let hands = Hands::new(connection, arguments.namespace.as_ref()).await?;
     for text in &arguments.rollouts {
@@ -145,26 +146,24 @@ pub(crate) async fn approve(connection: &Connection, arguments: &Approval) -> Re
             Target::Set(name) if name == text => name,
             Target::Set(name) => bail!("{name} is a StatefulSet: approve the PhasedRollout that names it"),
         };
-        let revision = if let Some(revision) = &arguments.revision {
-            revision.clone()
-        } else {
-            let rollout = hands.get(Resource::PhasedRollouts, name).await?;
-            waiting_revision(&rollout).with_context(|| {
-                format!("phasedrollout/{name} has no rollout under way: there is nothing to approve")
-            })?
-        };
-        hands.approve(name, &revision).await?;
-        println!("phasedrollout/{name}: revision {revision} approved");
+        let rollout = hands.get(Resource::PhasedRollouts, name).await?;
+        let approval = awaited_approval(&rollout).with_context(|| {
+            format!("phasedrollout/{name} waits for no approval: there is nothing to approve")
+        })?;
+        if let Some(revision) = &arguments.revision
+            && !approval.starts_with(&format!("{revision}/"))
+        {
+            bail!("phasedrollout/{name} waits for {approval}, which is not of revision {revision}");
+        }
+        hands.approve(name, approval).await?;
+        println!("phasedrollout/{name}: {approval} approved");
     }
     Ok(())
 }
 
-/// The revision that a rollout has under way, or has failed with.
-fn waiting_revision(rollout: &Value) -> Option<String> {
-    let status = rollout.get("status")?;
-    let failed = status.pointer("/failure/revision");
-    let rolling = status.get("updateRevision").filter(|_| status.get("rollingPodStatus").is_some());
-    failed.or(rolling)?.as_str().map(str::to_owned)
+/// The approval that a rollout waits for, or that would retry what has failed.
+fn awaited_approval(rollout: &Value) -> Option<&str> {
+    rollout.pointer("/status/awaitedApproval")?.as_str()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{Target, waiting_revision};
+use super::{Target, awaited_approval};
 
 #[test]
 fn a_name_is_a_set_unless_it_says_otherwise() {
@@ -20,18 +20,14 @@ fn a_name_is_a_set_unless_it_says_otherwise() {
 }
 
 #[test]
-fn what_waits_is_what_has_failed_or_else_what_is_under_way() {
-    let gate = json!({ "partition": 1 });
+fn what_is_approved_is_what_the_status_waits_for() {
     let rows = [
         (json!({}), None),
         (json!({ "status": { "updateRevision": "web-2" } }), None),
-        (json!({ "status": { "updateRevision": "web-2", "rollingPodStatus": gate } }), Some("web-2")),
-        (
-            json!({ "status": { "updateRevision": "web-2", "failure": { "revision": "web-2" } } }),
-            Some("web-2"),
-        ),
+        (json!({ "status": { "awaitedApproval": "web-2/web-0" } }), Some("web-2/web-0")),
+        (json!({ "status": { "awaitedApproval": "web-2/retry/2" } }), Some("web-2/retry/2")),
     ];
-    for (rollout, revision) in rows {
-        assert_eq!(waiting_revision(&rollout).as_deref(), revision, "{rollout}");
+    for (rollout, approval) in rows {
+        assert_eq!(awaited_approval(&rollout), approval, "{rollout}");
     }
 }

@@ -238,7 +238,7 @@ async fn gated_rollout(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
     .await;
     flow.send_replace(true);
     stage.waits_for("web", "Approval").await;
-    stage.approve("web", &revision).await;
+    stage.approve("web", &format!("{revision}/web-1")).await;
     stage.gate_waits_for("web", 1, "PodsToBeAvailable").await;
     answers.say(Says::something());
     stage.afflict("web-1", None).await;

@@ -54,6 +54,13 @@ pub struct PhasedRolloutStatus {
     /// The revision that failed its gate; stays until the template changes or the revision is approved anew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+    /// What the annotation `sts.plus/approve` has to be to approve the step that waits, or to retry a revision that has
+    /// failed: `<revision>/<pod to be replaced>` or `<revision>/retry`, with a number behind it when it is not the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub awaited_approval: Option<String>,
+    /// Approvals that have been used, the newest last: none of them counts again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub used_approvals: Vec<String>,
     /// The pods by revision, the target first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<RevisionPods>,

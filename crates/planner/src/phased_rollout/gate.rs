@@ -74,6 +74,8 @@ pub(super) struct Ground<'w> {
     pub(super) generation: i64,
     /// What the approval annotation says.
     pub(super) approve: Option<&'w str>,
+    /// What it has to say where an approval is needed.
+    pub(super) needed: &'w str,
     pub(super) outcomes: &'w [Outcome],
     /// The checks whose query has been sent and not answered.
     pub(super) under_way: &'w BTreeSet<String>,
@@ -262,7 +264,8 @@ fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
         Wait::Approval {
             rollout: ground.rollout.to_owned(),
             revision: ground.revision.to_owned(),
-            stale: ground.approve.filter(|given| *given != ground.revision).map(str::to_owned),
+            approval: ground.needed.to_owned(),
+            given: ground.approve.map(str::to_owned),
         }
     } else {
         waits_for(policy, gate, begun, *now)

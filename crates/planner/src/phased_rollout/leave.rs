@@ -84,6 +84,7 @@ impl Draft<'_> {
     /// Gating is suspended: the partition is given up, or stays.
     pub(super) fn suspend(&mut self, policy: &Policy, set: &SetRow, partition: u32) -> Wait {
         self.status.rolling_pod_status = None;
+        self.status.awaited_approval = None;
         self.status.phase = Some(Phase::Suspended);
         if policy.suspend == ReleasePolicy::Freeze {
             let own = self.frozen_at(set, partition);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use sts_plus_api::phased_rollout::{Failure, GateState, GateStatus, OnFailure, Phase};
 
+use super::approval::RETRY;
 use super::gate::{self, Ground, Standing, to_i32};
 use super::policy::Policy;
 use super::wait::Wait;
@@ -44,6 +45,7 @@ impl Draft<'_> {
         let (Some(update), Some(current)) = (set.target(), set.current_revision.as_deref()) else {
             return self.unobserved(set, partition);
         };
+        self.status.awaited_approval = None;
         self.tally(member, &health, update);
         if self.status.failure.as_ref().is_some_and(|failure| failure.revision != update) {
             self.status.failure = None;
@@ -128,10 +130,6 @@ impl Draft<'_> {
         }
         self.status.previous_revision = None;
         self.status.ungated_pods.clear();
-        if self.world.rollout.approve.as_deref() == Some(scene.update) {
-            // Given too late: it must not count when the same revision comes again.
-            self.rollout_write = Some(self.world.rollout.use_up_approval());
-        }
         Wait::UpToDate { revision: scene.update.to_owned() }
     }
 
@@ -221,27 +219,27 @@ impl Draft<'_> {
 
     /// Looks at the gate, and takes the step behind it if it may.
     fn pass(&mut self, scene: &Scene<'_>, mut gate: GateStatus) -> Wait {
-        let rollout = &self.world.rollout;
-        let approve = rollout.approve.as_deref();
-        let approving = approve == Some(scene.update);
-        // Used once, or not needed here: it must be gone before the gate ends one way or the other, or it would count
-        // again.
-        let used_up = approving && (gate.approved || !gate::needs_approval(scene.policy, &gate));
+        let needed = self.needed_approval(scene, &gate);
+        let given = needed.clone().filter(|needed| self.is_given(needed));
+        self.status.awaited_approval.clone_from(&needed);
         if self.status.failure.is_some() {
-            if !approving {
+            let Some(approval) = given else {
                 gate.status = GateState::Failed;
                 self.status.rolling_pod_status = Some(gate);
                 return self.failed(scene);
-            }
+            };
+            self.use_up(approval);
             self.status.failure = None;
             let partition = u32::try_from(gate.partition).unwrap_or(0);
             gate = gate::begin(partition, scene.set().replicas, gate.first, self.now);
             gate.approved = true;
             self.announce(Severity::Normal, "Approved", format!("revision {} is tried again", scene.update));
-        } else if approving && !gate.approved && gate::needs_approval(scene.policy, &gate) {
+        } else if let Some(approval) = given {
             gate.approved = true;
-            self.announce(Severity::Normal, "Approved", format!("revision {} is approved", scene.update));
+            self.announce(Severity::Normal, "Approved", format!("{approval} is approved"));
+            self.use_up(approval);
         }
+        let rollout = &self.world.rollout;
         let ground = Ground {
             rollout: &rollout.name,
             policy: scene.policy,
@@ -249,7 +247,8 @@ impl Draft<'_> {
             health: &scene.health,
             revision: scene.update,
             generation: rollout.generation,
-            approve,
+            approve: rollout.approve.as_deref(),
+            needed: needed.as_deref().unwrap_or_default(),
             outcomes: &self.world.outcomes,
             under_way: &self.world.under_way,
             now: self.now,
@@ -260,11 +259,6 @@ impl Draft<'_> {
             Standing::Waits(wait) => {
                 self.plan.questions = look.questions;
                 wait
-            }
-            Standing::Failed { why, .. } if approving => Wait::Checks { progress: why },
-            Standing::Passed if approving => {
-                gate.status = GateState::Passed;
-                passed(scene, &gate)
             }
             Standing::Failed { reason, why } => return self.fail(scene, gate, reason, why),
             Standing::Passed if gate.partition > 0 => {
@@ -281,11 +275,20 @@ impl Draft<'_> {
             let why = format!("it has not passed in the {seconds} s that it has: {wait}");
             return self.fail(scene, gate, "ProgressDeadlineExceeded", why);
         }
-        if used_up {
-            self.rollout_write = Some(rollout.use_up_approval());
-        }
         self.status.rolling_pod_status = Some(gate);
         wait
+    }
+
+    /// What somebody has to write before the rollout goes on: to retry what has failed, or to approve the step behind the
+    /// gate.
+    fn needed_approval(&self, scene: &Scene<'_>, gate: &GateStatus) -> Option<String> {
+        if self.status.failure.is_some() {
+            return Some(self.approval_for(scene.update, RETRY));
+        }
+        if gate.approved || !gate::needs_approval(scene.policy, gate) {
+            return None;
+        }
+        Some(self.approval_for(scene.update, &next_pod(scene, gate)?))
     }
 
     /// The gate has passed. It is written down first; a gate that was is followed by the step.
@@ -376,6 +379,7 @@ impl Draft<'_> {
             action,
         });
         self.status.rolling_pod_status = Some(gate);
+        self.status.awaited_approval = Some(self.approval_for(scene.update, RETRY));
         if action == OnFailure::Rollback {
             self.status.rolling_pod_status = None;
             let message = format!("revision {} has failed its gate: {why}", scene.update);
@@ -390,6 +394,7 @@ impl Draft<'_> {
         Wait::GateFailed {
             rollout: self.world.rollout.name.to_string(),
             revision: scene.update.to_owned(),
+            approval: self.status.awaited_approval.clone().unwrap_or_default(),
             why: self.status.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default(),
             restore,
         }
@@ -442,8 +447,14 @@ fn released(scene: &Scene<'_>) -> u32 {
 
 fn passed(scene: &Scene<'_>, gate: &GateStatus) -> Wait {
     let partition = u32::try_from(gate.partition).unwrap_or(0);
-    let next = partition.checked_sub(1).map(|index| scene.set().first_ordinal.saturating_add(index));
-    Wait::GatePassed { partition, pod: next.map(|ordinal| format!("{}-{ordinal}", scene.set().name)) }
+    Wait::GatePassed { partition, pod: next_pod(scene, gate) }
+}
+
+/// The pod that the step behind a gate replaces; `None` at the final gate.
+fn next_pod(scene: &Scene<'_>, gate: &GateStatus) -> Option<String> {
+    let index = u32::try_from(gate.partition).unwrap_or(0).checked_sub(1)?;
+    let ordinal = scene.set().first_ordinal.saturating_add(index);
+    Some(format!("{}-{ordinal}", scene.set().name))
 }
 
 /// A clock that was set back makes it no less than nothing.

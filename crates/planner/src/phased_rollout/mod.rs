@@ -12,9 +12,11 @@
 //! The partition of the set is the only lever: pods with an index below it keep the current revision. Its value is
 //! decided here and remembered in the status, which is all the memory there is. A gate that has passed is written
 //! down first; only then the partition goes down, by one, with the pod's permit from the gatekeeper. So a crash at
-//! any point goes on from where it was, and a partition that is one lower than the status says is known as our own.
+//! any point goes on from where it was, and a partition that is one lower than the status says is known as our own. The
+//! partition comes with the mark of the rollout, so that a set is released also where the status was never written.
 
 pub mod answer;
+mod approval;
 mod deadline;
 pub mod gate;
 mod hold;
@@ -179,8 +181,6 @@ struct Draft<'w> {
     status: PhasedRolloutStatus,
     /// Writes to the set and its pods, in order, before the status is written.
     writes: Vec<Action>,
-    /// A write to the rollout itself, for a pass in which its status stays as it is.
-    rollout_write: Option<Action>,
     warnings: Vec<Warning>,
     plan: Plan,
 }
@@ -192,7 +192,6 @@ impl<'w> Draft<'w> {
             now,
             status: world.rollout.status.clone(),
             writes: Vec::new(),
-            rollout_write: None,
             warnings: Vec::new(),
             plan: Plan::default(),
         }
@@ -285,6 +284,7 @@ impl<'w> Draft<'w> {
         status.update_revision = None;
         status.previous_revision = None;
         status.phase = None;
+        status.awaited_approval = None;
         status.ungated_pods.clear();
         status.pods.clear();
     }

@@ -52,8 +52,6 @@ impl Draft<'_> {
         let rollout = &self.world.rollout;
         if self.status != rollout.status {
             batches.push(Batch { actions: vec![rollout.report(&self.status)] });
-        } else if let Some(action) = self.rollout_write.take() {
-            batches.push(Batch { actions: vec![action] });
         }
         Plan { batches, status: self.status, wait, ..self.plan }
     }

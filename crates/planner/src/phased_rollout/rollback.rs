@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use sts_plus_api::phased_rollout::{OnFailure, Phase};
 
+use super::approval::RETRY;
 use super::manage::Scene;
 use super::wait::Wait;
 use super::{Draft, Ended};
@@ -28,12 +29,14 @@ impl Draft<'_> {
 
     /// Brings the pods of a failed revision back, and then waits for another template.
     pub(super) fn roll_back(&mut self, scene: &Scene<'_>) -> Wait {
-        let rollout = &self.world.rollout;
-        if rollout.approve.as_deref() == Some(scene.update) {
+        let approval = self.approval_for(scene.update, RETRY);
+        if self.is_given(&approval) {
+            self.use_up(approval);
             self.status.failure = None;
             self.announce(Severity::Normal, "Approved", format!("revision {} is tried again", scene.update));
             return self.start(scene, true);
         }
+        self.status.awaited_approval = Some(approval.clone());
         if let Some(wait) = self.hold(scene.set(), scene.partition, scene.set().replicas) {
             return wait;
         }
@@ -51,7 +54,8 @@ impl Draft<'_> {
         }
         self.status.ungated_pods.clear();
         Wait::RolledBack {
-            rollout: rollout.name.to_string(),
+            rollout: self.world.rollout.name.to_string(),
+            approval,
             failed: scene.update.to_owned(),
             revision: scene.current.to_owned(),
         }

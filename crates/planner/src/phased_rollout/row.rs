@@ -84,11 +84,6 @@ impl RolloutRow {
         self.merge(&json!({ "finalizers": others.collect::<Vec<_>>() }))
     }
 
-    /// Takes a used approval away, unless it is another one by now.
-    pub fn use_up_approval(&self) -> Action {
-        self.merge(&json!({ "annotations": { keys::APPROVE: null } }))
-    }
-
     /// Replaces its status.
     pub fn report(&self, status: &PhasedRolloutStatus) -> Action {
         // A status is strings and numbers: it has no way not to be JSON.

@@ -45,7 +45,7 @@ pub enum Wait {
     /// A check cannot be asked until somebody changes something.
     PrometheusConfigError { check: String, error: String },
     /// Somebody has to agree.
-    Approval { rollout: String, revision: String, stale: Option<String> },
+    Approval { rollout: String, revision: String, approval: String, given: Option<String> },
     /// The user has paused it.
     Paused { rollout: String },
     /// The gate has passed: the next pod goes.
@@ -57,11 +57,11 @@ pub enum Wait {
     /// Somebody else keeps writing the partition.
     PartitionContested { manager: String, until: Timestamp },
     /// The gate has failed, and the rollout stays.
-    GateFailed { rollout: String, revision: String, why: String, restore: Option<String> },
+    GateFailed { rollout: String, revision: String, approval: String, why: String, restore: Option<String> },
     /// Changed pods are brought back.
     RollingBack { revision: String, why: String, held: Option<Reason> },
     /// They have been.
-    RolledBack { rollout: String, failed: String, revision: String },
+    RolledBack { rollout: String, approval: String, failed: String, revision: String },
 }
 
 /// The announced waits that keep a rollout from going on: their end is worth telling too.
@@ -259,8 +259,8 @@ impl Wait {
             Self::PrometheusConfigError { check, .. } => {
                 format!("what {check} needs is corrected: its query, its url or its Secret")
             }
-            Self::Approval { rollout, revision, .. } => format!(
-                "the annotation sts.plus/approve is {revision} (sts-plus approve phasedrollout/{rollout})"
+            Self::Approval { rollout, approval, .. } => format!(
+                "the annotation sts.plus/approve is {approval} (sts-plus approve phasedrollout/{rollout})"
             ),
             Self::Paused { rollout } => {
                 format!("spec.paused is false (sts-plus resume phasedrollout/{rollout})")
@@ -281,9 +281,11 @@ impl Wait {
             Self::GateFailed { restore: Some(restore), .. } => {
                 format!("the template is changed, for instance back to that of revision {restore}")
             }
-            Self::GateFailed { rollout, .. } | Self::RolledBack { rollout, .. } => format!(
-                "the template is changed, or the revision is approved anew (sts-plus approve phasedrollout/{rollout})"
-            ),
+            Self::GateFailed { rollout, approval, .. } | Self::RolledBack { rollout, approval, .. } => {
+                format!(
+                    "the template is changed, or the annotation sts.plus/approve is {approval}, which retries the revision (sts-plus approve phasedrollout/{rollout})"
+                )
+            }
             Self::RollingBack { revision, held: None, .. } => {
                 format!("every pod is of revision {revision} and available")
             }
@@ -328,12 +330,12 @@ impl fmt::Display for Wait {
             Self::PrometheusError { check, error } | Self::PrometheusConfigError { check, error } => {
                 write!(f, "{check} gets no verdict: {error}")
             }
-            Self::Approval { revision, stale: None, .. } => {
+            Self::Approval { revision, given: None, .. } => {
                 write!(f, "waits for somebody to approve revision {revision}")
             }
-            Self::Approval { revision, stale: Some(stale), .. } => write!(
+            Self::Approval { revision, given: Some(given), .. } => write!(
                 f,
-                "waits for somebody to approve revision {revision}; the approval that is given is for {stale}"
+                "waits for somebody to approve revision {revision}; the approval that is given, {given}, is for another step, or has been used"
             ),
             Self::Paused { .. } => f.write_str("paused by spec.paused"),
             Self::GatePassed { partition, pod: Some(pod) } => {

@@ -211,6 +211,17 @@ impl Gated {
         .await;
     }
 
+    /// The user deletes a set and leaves its pods where they are; it is gone when this returns.
+    pub async fn orphan_set(&self, set: &str) {
+        self.view().note(format!("user: deletes {set} without its pods"));
+        self.sets().delete(set, &DeleteParams::orphan()).await.unwrap();
+        self.until(&format!("{set} to be gone"), |seen| match seen.sets.get(set) {
+            None => Ok(()),
+            Some(set) => Err(format!("{set:?}")),
+        })
+        .await;
+    }
+
     /// The user changes something of a PhasedRollout.
     pub async fn patch(&self, rollout: &str, fields: &Value) {
         self.view().note(format!("user: PhasedRollout {rollout} {fields}"));
@@ -224,9 +235,9 @@ impl Gated {
         self.patch(rollout, &json!({ "spec": fields })).await;
     }
 
-    /// The user agrees to a revision.
-    pub async fn approve(&self, rollout: &str, revision: &str) {
-        self.patch(rollout, &json!({ "metadata": { "annotations": { keys::APPROVE: revision } } })).await;
+    /// The user approves a step of a revision, or one more attempt.
+    pub async fn approve(&self, rollout: &str, approval: &str) {
+        self.patch(rollout, &json!({ "metadata": { "annotations": { keys::APPROVE: approval } } })).await;
     }
 
     /// The user deletes a PhasedRollout, and it is gone when this returns.

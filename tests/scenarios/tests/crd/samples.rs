@@ -143,7 +143,7 @@ pub(crate) fn full_spec() -> Value {
 /// Every field of the status.
 pub(crate) fn full_status() -> Value {
     let time = "2026-01-02T03:04:05.678901Z";
-    json!({
+    let mut status = json!({
         "observedGeneration": 1,
         "phase": "Rolling",
         "waitingFor": "Checks",
@@ -202,5 +202,9 @@ pub(crate) fn full_status() -> Value {
         "pods": [{"revision": "web-2", "pods": 1, "ready": 1}, {"revision": "web-1", "pods": 2, "ready": 2}],
         "ungatedPods": ["web-3"],
         "contest": {"manager": "helm", "times": 2, "lastTime": time},
-    })
+    });
+    // Beside the rest, since the macro has an end.
+    status["awaitedApproval"] = json!("web-1/web-1");
+    status["usedApprovals"] = json!(["web-1/web-2"]);
+    status
 }

@@ -263,10 +263,17 @@ impl Cluster {
         self.prometheus = Arc::new(move |_, _| reply.clone());
     }
 
+    /// Somebody approves what is awaited, where it is of this revision; otherwise the revision as such, which is no step.
     pub(super) fn approve(&mut self, revision: &str) {
+        let awaited = self.status().awaited_approval.clone();
+        let awaited = awaited.filter(|awaited| awaited.starts_with(&format!("{revision}/")));
+        self.approve_as(&awaited.unwrap_or_else(|| revision.to_owned()));
+    }
+
+    pub(super) fn approve_as(&mut self, approval: &str) {
         let version = self.version();
         let rollout = self.rollout_mut(WEB);
-        rollout.approve = Some(revision.into());
+        rollout.approve = Some(approval.into());
         rollout.resource_version = version;
     }
 

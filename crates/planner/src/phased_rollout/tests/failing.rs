@@ -1,17 +1,17 @@
-//! Gates that fail (A14.13), and somebody who agrees (A14.14).
+//! Gates that fail (A14.13), and pauses (A14.14).
 
 use std::sync::Arc;
 
-use sts_plus_api::phased_rollout::{Approval, GateState, OnFailure, Phase};
+use sts_plus_api::phased_rollout::{GateState, OnFailure, Phase};
 
-use super::cluster::{Cluster, NEW, OLD, WEB, broken, data, empty, idle, rolling};
+use super::cluster::{Cluster, NEW, OLD, broken, data, empty, rolling};
 use super::states::at;
 use crate::phased_rollout::Ended;
 
 /// What makes a gate fail: the reason that is told, and how.
-type Cause = (&'static str, fn(&mut Cluster));
+pub(super) type Cause = (&'static str, fn(&mut Cluster));
 
-const CAUSES: [Cause; 3] = [
+pub(super) const CAUSES: [Cause; 3] = [
     ("ProgressDeadlineExceeded", |cluster| {
         cluster.respec(|spec| spec.progress_deadline_seconds = Some(120));
         cluster.say(empty());
@@ -27,7 +27,7 @@ const CAUSES: [Cause; 3] = [
 ];
 
 /// A rollout at the gate with this partition, where things go wrong from now on.
-fn wrong_at(partition: i32, action: OnFailure, cause: fn(&mut Cluster)) -> Cluster {
+pub(super) fn wrong_at(partition: i32, action: OnFailure, cause: fn(&mut Cluster)) -> Cluster {
     let mut cluster = rolling().with(|spec| spec.on_failure = action);
     cluster.until(|cluster| cluster.gate().partition == partition);
     cause(&mut cluster);
@@ -224,138 +224,4 @@ fn b_a14_14_a_pause_holds_everything_and_asks_nothing() {
         assert_eq!(cluster.status().waiting_for.as_deref(), Some("Paused"), "{word}");
         assert_eq!((cluster.partition(), cluster.questions), (2, asked), "{word}");
     }
-}
-
-#[test]
-fn b_a14_14_the_first_pod_waits_for_an_approval_and_the_others_do_not() {
-    let mut cluster = idle().with(|spec| spec.approval = Approval::FirstPod);
-    cluster.edit(NEW);
-    cluster.quiet();
-    cluster.until(|cluster| cluster.gate().status == GateState::WaitForApproval);
-    assert_eq!((cluster.partition(), cluster.revisions()), (3, vec![OLD; 3]), "before the first pod moves");
-    let message = cluster.status().message.clone().unwrap();
-    assert!(
-        message.contains("sts.plus/approve is web-new (sts-plus approve phasedrollout/web)"),
-        "{message}"
-    );
-    cluster.approve(NEW);
-    cluster.quiet();
-    assert_eq!(cluster.partition(), 2);
-    assert_eq!(cluster.rollout(WEB).approve, None, "used up");
-    cluster.finish();
-    assert_eq!(cluster.announced("Approved").len(), 1);
-}
-
-#[test]
-fn b_a14_14_every_step_wants_an_approval_of_its_own() {
-    let mut cluster = idle().with(|spec| spec.approval = Approval::EveryStep);
-    cluster.edit(NEW);
-    cluster.quiet();
-    for partition in [3, 2, 1] {
-        cluster.until(|cluster| cluster.gate().status == GateState::WaitForApproval);
-        assert_eq!(cluster.partition(), partition);
-        let waited = cluster.questions;
-        (0..5).for_each(|_| {
-            cluster.wake();
-        });
-        assert_eq!(cluster.partition(), partition, "one approval is one step");
-        assert_eq!(cluster.questions, waited + 5, "the checks stay fresh meanwhile");
-        cluster.approve(NEW);
-        cluster.quiet();
-        assert_eq!(cluster.rollout(WEB).approve, None, "used up");
-        assert!(cluster.partitions().contains(&&*(partition - 1).to_string()), "{cluster}");
-    }
-    cluster.finish();
-    assert_eq!(cluster.announced("Approved").len(), 3);
-}
-
-#[test]
-fn b_a14_14_an_approval_given_ahead_counts_once() {
-    let mut cluster = idle().with(|spec| spec.approval = Approval::EveryStep);
-    cluster.edit(NEW);
-    cluster.approve(NEW);
-    cluster.quiet();
-    assert_eq!(cluster.rollout(WEB).approve, None);
-    cluster.until(|cluster| cluster.gate().status == GateState::WaitForApproval);
-    assert_eq!(cluster.partition(), 2);
-}
-
-#[test]
-fn b_a14_14_an_approval_of_another_revision_is_ignored_and_told() {
-    let mut cluster = at(GateState::WaitForApproval);
-    cluster.approve("web-older");
-    cluster.quiet();
-    cluster.wake();
-    assert_eq!(cluster.partition(), 2);
-    let message = cluster.status().message.clone().unwrap();
-    assert!(message.contains("the approval that is given is for web-older"), "{message}");
-    assert_eq!(cluster.rollout(WEB).approve.as_deref(), Some("web-older"), "not ours to take away");
-}
-
-#[test]
-fn b_a14_14_an_approval_tries_a_failed_revision_again_once() {
-    for action in [OnFailure::Pause, OnFailure::Rollback] {
-        let mut cluster = wrong_at(2, action, CAUSES[1].1);
-        cluster.quiet();
-        cluster.approve(NEW);
-        cluster.quiet();
-        assert_eq!(cluster.rollout(WEB).approve, None, "used up: {cluster}");
-        assert_eq!(cluster.announced("Approved"), ["revision web-new is tried again"]);
-        assert_eq!((cluster.status().phase, cluster.status().failure.clone()), (Some(Phase::Rolling), None));
-        cluster.until(|cluster| cluster.status().failure.is_some());
-        cluster.quiet();
-        assert!(cluster.status().failure.is_some(), "and fails again: {action:?}");
-        cluster.say(data());
-        cluster.approve(NEW);
-        cluster.quiet();
-        cluster.finish();
-        assert_eq!(cluster.revisions(), [NEW; 3]);
-    }
-}
-
-#[test]
-fn b_a14_14_an_approval_that_comes_with_the_last_failure_is_used_up_and_the_gate_fails() {
-    let mut cluster = at(GateState::WaitForApproval).checked(|check| check.failure_threshold = Some(1));
-    cluster.quiet();
-    cluster.until(|cluster| cluster.gate().status == GateState::WaitForApproval);
-    cluster.say(empty());
-    cluster.now = cluster.wake_at.unwrap();
-    cluster.pass();
-    cluster.approve(NEW);
-    cluster.quiet();
-    assert_eq!(cluster.rollout(WEB).approve, None);
-    assert_eq!((cluster.gate().status, cluster.partition()), (GateState::Failed, 2));
-}
-
-#[test]
-fn b_a14_14_an_approval_after_a_rollback_is_also_that_of_the_first_pod() {
-    let mut cluster =
-        wrong_at(2, OnFailure::Rollback, CAUSES[1].1).with(|spec| spec.approval = Approval::FirstPod);
-    cluster.quiet();
-    assert_eq!(cluster.status().phase, Some(Phase::RolledBack));
-    cluster.say(data());
-    cluster.approve(NEW);
-    cluster.quiet();
-    cluster.finish();
-    assert_eq!((cluster.revisions(), cluster.announced("Approved").len()), (vec![NEW; 3], 1), "told once");
-}
-
-#[test]
-fn b_a14_14_an_approval_that_nothing_needed_does_not_wait_for_a_failure() {
-    let mut cluster = at(GateState::WaitForChecks).checked(|check| check.failure_threshold = Some(2));
-    cluster.approve(NEW);
-    cluster.quiet();
-    assert_eq!(cluster.rollout(WEB).approve, None);
-    cluster.say(empty());
-    cluster.until(|cluster| cluster.status().failure.is_some());
-    cluster.quiet();
-    assert_eq!(cluster.gate().status, GateState::Failed);
-    // Nor for the same revision to come again.
-    cluster.say(data());
-    cluster.edit(OLD);
-    cluster.quiet();
-    cluster.finish();
-    cluster.approve(OLD);
-    cluster.quiet();
-    assert_eq!(cluster.rollout(WEB).approve, None);
 }

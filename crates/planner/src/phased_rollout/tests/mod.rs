@@ -1,6 +1,7 @@
 //! Scenarios of phased rollouts. Names that begin with `b_a` carry the section and the row of the behaviour catalogue
 //! that they come from.
 
+mod approvals;
 mod asking;
 mod catalogue;
 mod cluster;

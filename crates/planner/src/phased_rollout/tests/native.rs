@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use sts_plus_api::keys;
 
 use super::cluster::{Cluster, partition_of};
@@ -161,9 +160,6 @@ fn write_rollout(rollout: &mut RolloutRow, verb: &Verb) {
             let metadata = &body["metadata"];
             if let Some(finalizers) = metadata["finalizers"].as_array() {
                 rollout.finalizers = finalizers.iter().map(|value| value.as_str().unwrap().into()).collect();
-            }
-            if metadata["annotations"].get(keys::APPROVE).is_some_and(Value::is_null) {
-                rollout.approve = None;
             }
         }
         Verb::ReplaceStatus { status, manager: keys::MANAGER_PHASED_ROLLOUT } => {

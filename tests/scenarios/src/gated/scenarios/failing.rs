@@ -92,10 +92,11 @@ async fn b_a14_13_a_failed_gate_pauses_until_the_revision_is_approved_anew(stage
     stage.patch_spec("web", &json!({ "progressDeadlineSeconds": 600 })).await;
     stage.phase("web", "Failed").await;
     assert_eq!(answers.queries().len(), asked, "a failed gate asks nothing");
-    stage.approve("web", &revision).await;
+    stage.approve("web", &format!("{revision}/retry")).await;
     stage.updated("web").await;
     stage.serves("web", "v2").await;
-    assert!(stage.view().rollouts["web"].annotations.is_empty(), "the approval is used");
+    let used = stage.view().rollouts["web"].status.used_approvals.clone();
+    assert_eq!(used, [format!("{revision}/retry")]);
     stage.finish();
 }
 

@@ -4,7 +4,6 @@ use std::process::Command;
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::json;
-use sts_plus_api::keys;
 use sts_plus_harness::output::output;
 
 use super::scenarios;
@@ -33,20 +32,40 @@ async fn b_a14_14_each_step_is_approved_once_and_for_its_revision(stage: Gated) 
     let old = stage.view().sets["web"].update.clone();
     let revision = stage.change_and_observe("web", &Template::new("v2")).await;
     stage.gate_waits_for("web", 2, "Approval").await;
-    stage.approve("web", &old).await;
-    stage
-        .rollout_is("web", "told that the approval is an old one", |seen| {
-            seen.status.message.as_ref().is_some_and(|words| words.contains(&format!("is for {old}")))
-        })
-        .await;
+    for stale in [format!("{old}/web-1"), revision.clone()] {
+        stage.approve("web", &stale).await;
+        stage
+            .rollout_is("web", "told that the approval is for something else", |seen| {
+                let told = format!("the approval that is given, {stale}, is for another step");
+                seen.status.message.as_ref().is_some_and(|words| words.contains(&told))
+            })
+            .await;
+    }
     assert_eq!(stage.view().partitions["web"], [0, 2]);
     for partition in [2, 1] {
-        stage.gate_waits_for("web", partition, "Approval").await;
-        stage.approve("web", &revision).await;
+        let waits = stage.gate_waits_for("web", partition, "Approval").await;
+        let approval = format!("{revision}/web-{}", partition - 1);
+        assert_eq!(waits.status.awaited_approval.as_deref(), Some(&*approval));
+        stage.approve("web", &approval).await;
         stage.set_is("web", "one step on", |set| set.partition == Some(partition - 1)).await;
-        let annotations = stage.rollouts().get("web").await.unwrap().metadata.annotations.unwrap_or_default();
-        assert!(!annotations.contains_key(keys::APPROVE), "used: {annotations:?}");
     }
+    let end = stage.updated("web").await;
+    assert_eq!(end.status.used_approvals, [1, 0].map(|pod| format!("{revision}/web-{pod}")));
+    // What stays in Git does not approve the same step again, should the revision come again.
+    stage.change_and_observe("web", &Template::new("v1")).await;
+    for pod in [1, 0] {
+        stage.gate_waits_for("web", pod + 1, "Approval").await;
+        stage.approve("web", &format!("{old}/web-{pod}")).await;
+        stage.set_is("web", "one step on", |set| set.partition == Some(pod)).await;
+    }
+    stage.updated("web").await;
+    stage.approve("web", &format!("{revision}/web-1")).await;
+    assert_eq!(stage.change_and_observe("web", &Template::new("v2")).await, revision);
+    let waits = stage.gate_waits_for("web", 2, "Approval").await;
+    assert_eq!(waits.status.awaited_approval, Some(format!("{revision}/web-1/2")));
+    stage.approve("web", &format!("{revision}/web-1/2")).await;
+    stage.gate_waits_for("web", 1, "Approval").await;
+    stage.approve("web", &format!("{revision}/web-0/2")).await;
     stage.updated("web").await;
     stage.serves("web", "v2").await;
     stage.finish();
@@ -59,7 +78,7 @@ async fn b_a14_14_the_first_pod_alone_is_approved(stage: Gated) {
     stage.given_managed(&Set::new("web", 2), &rollout).await;
     let revision = stage.change_and_observe("web", &Template::new("v2")).await;
     stage.gate_waits_for("web", 2, "Approval").await;
-    stage.approve("web", &revision).await;
+    stage.approve("web", &format!("{revision}/web-1")).await;
     stage.updated("web").await;
     stage.serves("web", "v2").await;
     stage.finish();
@@ -105,7 +124,8 @@ async fn b_a14_14_people_steer_from_the_command_line(stage: Gated) {
     assert_eq!(say("resume").await, "phasedrollout/web resumed\n");
     for partition in [2, 1] {
         stage.gate_waits_for("web", partition, "Approval").await;
-        assert_eq!(say("approve").await, format!("phasedrollout/web: revision {revision} approved\n"));
+        let approval = format!("{revision}/web-{}", partition - 1);
+        assert_eq!(say("approve").await, format!("phasedrollout/web: {approval} approved\n"));
         stage.set_is("web", "one step on", |set| set.partition == Some(partition - 1)).await;
     }
     stage.updated("web").await;
