@@ -52,7 +52,7 @@ impl Cast {
         let mut rollout = None;
         if which & 2 != 0 {
             sets.push(set(GATED, dice.among(2, 4), policy(&dice)));
-            rollout = Some(gate(&dice));
+            rollout = Some(gate(&dice, &Dice::new(seed, "deadline")));
         }
         if which & 4 != 0 {
             let mut set = set(PLAIN, dice.among(1, 4), policy(&dice));
@@ -140,9 +140,13 @@ fn claims(set: &mut Value, dice: &Dice) {
         json!([{ "name": "data", "mountPath": "/data" }]);
 }
 
-fn gate(dice: &Dice) -> Value {
+/// The seconds that a gate may take: more than any does once nothing is wrong, less than many things last that are.
+const DEADLINE: (u64, u64) = (90, 240);
+
+fn gate(dice: &Dice, deadlines: &Dice) -> Value {
     let on_failure = dice.pick(&["Pause", "Rollback"]).copied().unwrap_or("Pause");
-    json!({
+    let deadline = deadlines.happens(500).then(|| deadlines.among(DEADLINE.0, DEADLINE.1));
+    let mut rollout = json!({
         "apiVersion": "sts.plus/v1alpha1",
         "kind": "PhasedRollout",
         "metadata": { "name": GATED, "namespace": NAMESPACE },
@@ -161,5 +165,9 @@ fn gate(dice: &Dice) -> Value {
                 },
             },
         },
-    })
+    });
+    if let Some(deadline) = deadline {
+        rollout["spec"]["progressDeadlineSeconds"] = deadline.into();
+    }
+    rollout
 }

@@ -87,7 +87,7 @@ pub const FAULTS: [(Fault, &str, u32, &str); 23] = [
         Fault::Edits,
         "edits",
         18,
-        "templates flip, sets scale and are recreated, rollouts are paused and resumed",
+        "templates flip, sets scale and are recreated, also over their pods with another template, rollouts are paused, frozen and resumed",
     ),
     (Fault::Meddling, "meddling", 19, "a third party writes the partition and takes labels and owners away"),
     (Fault::Nonsense, "nonsense", 20, "annotations and specs that mean nothing"),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde_json::Value;
 use sts_plus_cluster::machinery::chronicle::Told;
 use sts_plus_cluster::machinery::service::Server;
 use tokio::sync::Notify;
@@ -16,6 +17,8 @@ use crate::truth::{BEHIND, Pod, Truth, text};
 
 /// A gate's last pass may be older than its own rule says by what a write takes on the way, twice.
 const GATE_SLACK: Duration = Duration::from_secs(45);
+/// A gate's time is counted in whole seconds, and seen when it is written.
+const DEADLINE_SLACK: Duration = Duration::from_secs(5);
 /// What was answered so shortly before a step may not have reached the decision about it.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 
@@ -47,6 +50,8 @@ struct Inner {
     passed: BTreeMap<String, (Duration, u64)>,
     /// How many pods operators have deleted.
     deletions: u64,
+    /// The gates that each rollout has shown, by when they say that they began, and when they were first seen.
+    gates: BTreeMap<(String, String), Duration>,
 }
 
 /// What a write was about when it was sent.
@@ -115,6 +120,9 @@ impl Monitor {
             let words = format!("I1: {name} lives twice");
             self.violate(inner, words);
         }
+        if plural == "phasedrollouts" && !told.deleted {
+            self.judge_status(inner, now, name, told);
+        }
         inner.truth.take(now, plural, name, object, told.deleted);
         let Inner { emptied, truth, .. } = inner;
         emptied.retain(|pod, set| {
@@ -124,6 +132,43 @@ impl Monitor {
             });
             wanted && !truth.pods.get(pod).is_some_and(Pod::serves)
         });
+    }
+
+    /// What a rollout says of itself: it cannot go back to a revision that its set never had, and a gate that says that its
+    /// time is over has had it, whatever the clocks of the operators show.
+    fn judge_status(&self, inner: &mut Inner, now: Duration, name: &str, told: &Told) {
+        let (object, status) = (&told.object, &told.object["status"]);
+        let before = told.before.as_ref().map(|before| &before["status"]).unwrap_or(&Value::Null);
+        let gate = |status: &Value| {
+            Some((name.to_owned(), status["rollingPodStatus"]["startTime"].as_str()?.to_owned()))
+        };
+        if let Some(gate) = gate(status) {
+            inner.gates.entry(gate).or_insert(now);
+        }
+        let set = inner.truth.sets.get(&text(&status["target"]["name"]));
+        let set = set.filter(|set| set.uid == text(&status["target"]["uid"]));
+        let goes_back = matches!(status["phase"].as_str(), Some("RollingBack" | "RolledBack"));
+        let mut broken = Vec::new();
+        if goes_back
+            && before["phase"] != status["phase"]
+            && set.is_some_and(|set| set.template.never_changed())
+        {
+            broken.push(format!("I6: {name} rolls back although its set never had another template"));
+        }
+        let failed = |status: &Value| status["failure"]["reason"] == "ProgressDeadlineExceeded";
+        let began = gate(before).and_then(|gate| inner.gates.get(&gate).copied());
+        let limit = object["spec"]["progressDeadlineSeconds"].as_u64().map(Duration::from_secs);
+        if failed(status)
+            && before["failure"].is_null()
+            && let (Some(began), Some(limit)) = (began, limit)
+            && now.saturating_sub(began) + DEADLINE_SLACK < limit
+        {
+            let took = now.saturating_sub(began).as_secs();
+            broken.push(format!("{name} has failed by its deadline of {} s after {took} s", limit.as_secs()));
+        }
+        for words in broken {
+            self.violate(inner, words);
+        }
     }
 
     /// A claim begins to go.

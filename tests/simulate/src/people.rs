@@ -32,6 +32,8 @@ pub struct People {
     net: Net,
     cast: Cast,
     dice: Dice,
+    /// What was thought of later: drawn from elsewhere, so that the rest of a seed stays as it is.
+    whims: Dice,
     user: Hand,
     other: Hand,
     /// The version of each set's template, and what its pods have.
@@ -46,6 +48,7 @@ impl People {
             net: net.clone(),
             cast: cast.clone(),
             dice: Dice::new(seed, "people"),
+            whims: Dice::new(seed, "whims"),
             user: Hand::new(&net.server, &net.trace, "user"),
             other: Hand::new(&net.server, &net.trace, "third party"),
             versions: cast.names().into_iter().map(|name| (name, (1, None))).collect(),
@@ -240,9 +243,14 @@ impl People {
                 self.user.patch("statefulsets", &set, &annotate(keys::MAX_UNAVAILABLE, Some(&budget))).await;
             }
             6 => {
-                // Orphaned and made anew under the same name.
+                // Orphaned and made anew under the same name, half of the time with another template: that is how claim
+                // templates are changed.
                 self.user.delete("statefulsets", &set, &json!({ "propagationPolicy": "Orphan" })).await;
                 sleep(self.dice.time(Duration::ZERO, Duration::from_secs(10))).await;
+                if self.whims.happens(500) {
+                    self.newest += 1;
+                    self.versions.insert(set.clone(), (self.newest, None));
+                }
                 self.recreate(&set).await;
             }
             7 => {
@@ -256,11 +264,14 @@ impl People {
             }
             9 if self.cast.rollout.is_some() => {
                 let skip = self.dice.happens(500);
-                self.user.patch("phasedrollouts", GATED, &spec(json!({ "skipCheck": skip }))).await;
+                let policy = if self.whims.happens(500) { "Freeze" } else { "Resume" };
+                let fields = json!({ "skipCheck": skip, "suspendPolicy": policy });
+                self.user.patch("phasedrollouts", GATED, &spec(fields)).await;
             }
             10 if self.cast.rollout.is_some() => {
-                let revision = self.user.get("statefulsets", GATED).await["status"]["updateRevision"].clone();
-                self.user.patch("phasedrollouts", GATED, &annotate(keys::APPROVE, revision.as_str())).await;
+                let status = self.user.get("phasedrollouts", GATED).await["status"].clone();
+                let approval = status["awaitedApproval"].as_str();
+                self.user.patch("phasedrollouts", GATED, &annotate(keys::APPROVE, approval)).await;
             }
             11 if self.cast.rollout.is_some() => {
                 self.user.delete("phasedrollouts", GATED, &json!({})).await;

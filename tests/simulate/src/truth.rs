@@ -94,6 +94,11 @@ impl<T: PartialEq + Clone> Past<T> {
         self.0.iter().rev().nth(1).map(|(at, _)| *at).unwrap_or_default()
     }
 
+    /// Whether it has never been anything else.
+    pub fn never_changed(&self) -> bool {
+        self.0.len() == 1
+    }
+
     /// Since when it has been what it is.
     pub fn since(&self) -> Duration {
         self.0.last().map(|(at, _)| *at).unwrap_or_default()

@@ -11,6 +11,7 @@ pub(super) fn all() -> Vec<Scenario> {
     scenarios![
         b_a10_12_a_rollout_that_was_suspended_midway_is_pinned_where_it_has_got_to,
         b_a10_12_a_suspended_rollout_that_freezes_moves_nothing,
+        b_a10_12_a_frozen_partition_is_restored_whoever_writes_it,
         b_a10_18_deleted_at_a_gate_the_set_rolls_on,
         b_a10_18_deleted_at_a_gate_the_set_freezes,
         b_a14_8_deleted_without_its_target_it_goes,
@@ -64,6 +65,31 @@ async fn b_a10_12_a_suspended_rollout_that_freezes_moves_nothing(stage: Gated) {
     assert_eq!(stage.view().partitions["web"], [0, 3, 2, 1, 0, 3], "the partition kept its value");
     let ungated = stage.view().history["web"].iter().any(|past| !past.status.ungated_pods.is_empty());
     assert!(!ungated);
+    stage.finish();
+}
+
+async fn b_a10_12_a_frozen_partition_is_restored_whoever_writes_it(stage: Gated) {
+    let answers = stage.answers(Says::Nothing).await;
+    let _operator = stage.operator().await;
+    let rollout = Rollout::new("web", &answers.url())
+        .spec(&json!({ "suspendPolicy": "Freeze", "standardRollingUpdate": true }));
+    stage.given(&Set::new("web", 3)).await;
+    stage.partition("web", 3, "somebody").await;
+    stage.create(&rollout).await;
+    stage.phase("web", "Suspended").await;
+    stage.set_is("web", "taken", |set| set.managed_by.is_some()).await;
+    for partition in [4, 0] {
+        stage.partition("web", partition, "gitops").await;
+        stage.set_is("web", "restored", |set| set.partition == Some(3) && set.is_ours()).await;
+    }
+    stage.event("web", "PartitionRestored", "gitops has set the partition to 0").await;
+    stage.change_and_observe("web", &Template::new("v2")).await;
+    stage.phase("web", "Suspended").await;
+    assert_eq!(stage.lives(&["web-0", "web-1", "web-2"]), [1, 1, 1], "nothing has moved");
+    assert_eq!(answers.queries().len(), 0);
+    stage.patch_spec("web", &json!({ "standardRollingUpdate": false })).await;
+    stage.updated("web").await;
+    stage.serves("web", "v2").await;
     stage.finish();
 }
 
