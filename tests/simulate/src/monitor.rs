@@ -48,6 +48,8 @@ struct Inner {
     /// The lowest partition that operators gave each set since its template changed, and when that was: the gates down to
     /// it have passed.
     passed: BTreeMap<String, (Duration, u64)>,
+    /// Claims that a set has given to a pod, as its policy says, by the UID of that set.
+    condemned: BTreeMap<String, String>,
     /// How many pods operators have deleted.
     deletions: u64,
     /// The gates that each rollout has shown, by when they say that they began, and when they were first seen.
@@ -110,6 +112,8 @@ impl Monitor {
             let goes = told.deleted || object["metadata"]["deletionTimestamp"].is_string();
             if goes && !was_going {
                 self.claim_goes(inner, now, name);
+            } else if !goes {
+                claim_is_owned(inner, now, name, object);
             }
         }
         if plural == "pods"
@@ -173,18 +177,16 @@ impl Monitor {
 
     /// A claim begins to go.
     fn claim_goes(&self, inner: &mut Inner, now: Duration, claim: &str) {
-        // Claims of the run are named data-<set>-<ordinal>.
-        let Some((set, ordinal)) = claim.strip_prefix("data-").and_then(|rest| rest.rsplit_once('-')) else {
-            return;
-        };
-        let ordinal: u64 = ordinal.parse().unwrap_or_default();
+        let Some((set, ordinal)) = of_claim(claim) else { return };
+        let condemned = inner.condemned.remove(claim);
         let permitted = match inner.truth.sets.get(set) {
-            Some(known) => {
-                let surplus = known.replicas_past.within(now, BEHIND).any(|replicas| ordinal >= *replicas);
-                (known.deleting && known.retention.0 == "Delete")
-                    || (surplus && known.retention.1 == "Delete")
+            // What a former set of the name has given to a pod goes with that pod, however late the pod ends.
+            Some(known) => known.condemns_claim(now, ordinal) || condemned.is_some_and(|by| by != known.uid),
+            None => {
+                let ended = inner.truth.ended.get(set);
+                ended.is_some_and(|set| set.retention.0 == "Delete" || set.condemns_claim(now, ordinal))
+                    || condemned.is_some()
             }
-            None => inner.truth.ended.contains_key(set),
         };
         if !permitted {
             self.violate(inner, format!("I4: claim {claim} goes although no policy says so"));
@@ -454,6 +456,28 @@ impl Monitor {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The set and the ordinal of a claim: those of the run are named `data-<set>-<ordinal>`.
+fn of_claim(claim: &str) -> Option<(&str, u64)> {
+    let (set, ordinal) = claim.strip_prefix("data-")?.rsplit_once('-')?;
+    Some((set, ordinal.parse().ok()?))
+}
+
+/// Remembers which set has given a claim to its pod, if its policy said so: from then on the claim goes with the pod. A
+/// claim that is taken back is condemned no more.
+fn claim_is_owned(inner: &mut Inner, now: Duration, claim: &str, object: &Value) {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    let by_pod = owners.into_iter().flatten().any(|owner| owner["kind"] == "Pod");
+    if !by_pod {
+        inner.condemned.remove(claim);
+        return;
+    }
+    let Some((set, ordinal)) = of_claim(claim).filter(|_| !inner.condemned.contains_key(claim)) else { return };
+    let condemning = inner.truth.sets.get(set).filter(|set| set.condemns_claim(now, ordinal));
+    if let Some(uid) = condemning.map(|set| set.uid.clone()) {
+        inner.condemned.insert(claim.to_owned(), uid);
     }
 }
 

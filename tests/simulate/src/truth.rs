@@ -138,6 +138,14 @@ pub struct Set {
     pub object: Value,
 }
 
+impl Set {
+    /// Whether the set's policy condemns the claim of an ordinal, as far as anybody who lags behind could know.
+    pub fn condemns_claim(&self, now: Duration, ordinal: u64) -> bool {
+        let surplus = self.replicas_past.within(now, BEHIND).any(|replicas| ordinal >= *replicas);
+        (self.deleting && self.retention.0 == "Delete") || (surplus && self.retention.1 == "Delete")
+    }
+}
+
 /// Everything that invariants look at.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
@@ -145,8 +153,8 @@ pub struct Truth {
     pub pods: BTreeMap<String, Pod>,
     /// Sets by name.
     pub sets: BTreeMap<String, Set>,
-    /// When sets of these names ended last.
-    pub ended: BTreeMap<String, Duration>,
+    /// The last set of each name that was deleted, as it was then.
+    pub ended: BTreeMap<String, Set>,
     /// PhasedRollouts by name.
     pub rollouts: BTreeMap<String, Value>,
     /// Claims by name.
@@ -166,8 +174,9 @@ impl Truth {
                 self.pods.insert(name.to_owned(), Pod::read(name, object));
             }
             "statefulsets" if deleted => {
-                self.sets.remove(name);
-                self.ended.insert(name.to_owned(), now);
+                if let Some(set) = self.sets.remove(name) {
+                    self.ended.insert(name.to_owned(), set);
+                }
             }
             "statefulsets" => self.take_set(now, name, object),
             "phasedrollouts" => keep(&mut self.rollouts, name, object, deleted),
