@@ -143,6 +143,36 @@ pub(crate) fn full_spec() -> Value {
 /// Every field of the status.
 pub(crate) fn full_status() -> Value {
     let time = "2026-01-02T03:04:05.678901Z";
+    // Written apart: one literal with all fields is deeper than the macro recurses.
+    let gate = json!({
+        "status": "WaitForChecks",
+        "partition": 2,
+        "replicas": 3,
+        "startTime": time,
+        "elapsedSeconds": 42,
+        "analisysStartTime": time,
+        "podsReadySince": time,
+        "lastCheckTime": time,
+        "nextCheckTime": time,
+        "consecutiveSuccessfulChecks": 1,
+        "consecutiveFailedChecks": 0,
+        "totalFailedChecks": 4,
+        "first": true,
+        "approved": true,
+        "checks": [{
+            "name": "lag",
+            "consecutiveSuccessfulChecks": 1,
+            "consecutiveFailedChecks": 0,
+            "totalFailedChecks": 4,
+            "consecutiveErrors": 0,
+            "lastCheckTime": time,
+            "lastSuccessTime": time,
+            "lastVerdict": "Pass",
+            "lastValue": "0.25",
+            "lastError": "timed out",
+            "warnings": ["slow"],
+        }],
+    });
     let mut status = json!({
         "observedGeneration": 1,
         "phase": "Rolling",
@@ -163,35 +193,6 @@ pub(crate) fn full_status() -> Value {
         "rolloutStartTime": time,
         "rolloutEndTime": time,
         "partition": 2,
-        "rollingPodStatus": {
-            "status": "WaitForChecks",
-            "partition": 2,
-            "replicas": 3,
-            "startTime": time,
-            "elapsedSeconds": 42,
-            "analisysStartTime": time,
-            "podsReadySince": time,
-            "lastCheckTime": time,
-            "nextCheckTime": time,
-            "consecutiveSuccessfulChecks": 1,
-            "consecutiveFailedChecks": 0,
-            "totalFailedChecks": 4,
-            "first": true,
-            "approved": true,
-            "checks": [{
-                "name": "lag",
-                "consecutiveSuccessfulChecks": 1,
-                "consecutiveFailedChecks": 0,
-                "totalFailedChecks": 4,
-                "consecutiveErrors": 0,
-                "lastCheckTime": time,
-                "lastSuccessTime": time,
-                "lastVerdict": "Pass",
-                "lastValue": "0.25",
-                "lastError": "timed out",
-                "warnings": ["slow"],
-            }],
-        },
         "failure": {
             "revision": "web-2",
             "reason": "CheckFailed",
@@ -204,6 +205,7 @@ pub(crate) fn full_status() -> Value {
         "contest": {"manager": "helm", "times": 2, "lastTime": time},
     });
     // Beside the rest, since the macro has an end.
+    status["rollingPodStatus"] = gate;
     status["awaitedApproval"] = json!("web-1/web-1");
     status["usedApprovals"] = json!(["web-1/web-2"]);
     status
