@@ -69,12 +69,12 @@ async fn a_partition_and_its_mark_are_applied_as_one_write_with_uid_and_version(
 
 #[tokio::test(start_paused = true)]
 async fn a_partition_without_an_answer_is_read_back_first() {
-    let (bench, domain, step) = step();
-    let set = bench.store.set(&"ns".into(), &"a".into()).unwrap();
+    let (bench, domain, action) = step();
+    read_back(&bench, &domain, action).await;
     // A raised partition disrupts nothing; but it may be ours now, and then has to be released one day.
-    for action in [step, Action::pin(&set, "gated", 1)] {
-        read_back(&bench, &domain, action).await;
-    }
+    let (bench, domain, _) = step();
+    let set = bench.store.set(&"ns".into(), &"a".into()).unwrap();
+    read_back(&bench, &domain, Action::pin(&set, "gated", 1)).await;
 }
 
 async fn read_back(bench: &Bench, domain: &Domain, action: Action) {

@@ -132,7 +132,9 @@ fn sets_that_select_the_same_pods_are_found() {
 
 fn marked_json(name: &str, mark: Option<&str>, version: u32) -> String {
     let mut set: Value = serde_json::from_str(&set_json(name, None, version)).unwrap();
-    set["metadata"]["annotations"] = json!({ "sts.plus/phasedRollout": mark });
+    if let Some(mark) = mark {
+        set["metadata"]["annotations"] = json!({ "sts.plus/phasedRollout": mark });
+    }
     set.to_string()
 }
 
