@@ -180,6 +180,11 @@ pub struct Check {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(range(min = 1)))]
     pub consecutive_error_limit: Option<i32>,
+    /// What the server's warnings mean. `Error` (the default): an answer with a warning is no usable answer, since data
+    /// may be missing from it; a `PromQL warning:` is one only with an empty result, and a `PromQL info:` never.
+    /// `Ignore`: warnings do not matter. An answer that the server marks as partial (`isPartial`) is never usable.
+    #[serde(default)]
+    pub on_warnings: WarningPolicy,
     /// The query.
     pub query: Query,
 }
@@ -276,6 +281,17 @@ pub enum ErrorPolicy {
     Wait,
     /// A failed check.
     Fail,
+}
+
+/// What the warnings of a server mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
+pub enum WarningPolicy {
+    /// An answer with a warning is no usable answer.
+    #[default]
+    Error,
+    /// They do not matter.
+    Ignore,
 }
 
 /// A query and whom to ask.

@@ -110,7 +110,15 @@ impl Way {
         if self.net.open(Fault::PrometheusLies).is_none() || !self.dice.happens(LIES) {
             return good;
         }
-        let lies: [(u16, String); 8] = [
+        // An empty result that is not the whole one: a pass to whoever does not read on.
+        let partial = |mark: serde_json::Value| {
+            let mut answer = json!({ "status": "success", "data": { "resultType": "vector", "result": [] } });
+            if let (Some(answer), serde_json::Value::Object(mark)) = (answer.as_object_mut(), mark) {
+                answer.extend(mark);
+            }
+            answer.to_string()
+        };
+        let lies: [(u16, String); 11] = [
             (200, series("1")),
             (200, series("NaN")),
             (200, series("+Inf")),
@@ -123,6 +131,14 @@ impl Way {
             (200, "<html>sign in</html>".to_owned()),
             (200, json!({ "status": "success", "data": { "resultType": "vector" } }).to_string()),
             (302, String::new()),
+            (200, partial(json!({ "isPartial": true }))),
+            (200, partial(json!({ "warnings": ["No StoreAPIs matched for this query"] }))),
+            (
+                200,
+                partial(
+                    json!({ "warnings": ["PromQL warning: encountered a mix of histograms and floats"] }),
+                ),
+            ),
         ];
         (self.dice.pick(&lies).cloned().unwrap_or_default(), false)
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use serde_json::Value;
 use sts_plus_api::keys;
+use sts_plus_planner::health::Member;
 use sts_plus_planner::phased_rollout::gate::{Outcome as QueryOutcome, Question, Step};
 use sts_plus_planner::phased_rollout::judge::judge;
 use sts_plus_planner::phased_rollout::placeholders::Subject;
@@ -53,12 +54,13 @@ pub struct PhasedRollouts {
     probes: Probes<Key>,
     unobserved: Unobserved,
     stretches: Stretches<Key, Epoch>,
-    syntax: Mutex<HashMap<Arc<str>, Syntax>>,
+    syntax: Mutex<HashMap<Key, Syntax>>,
 }
 
 /// What the built-in parser said of the queries of one generation.
 #[derive(Debug)]
 struct Syntax {
+    uid: Arc<str>,
     generation: i64,
     warnings: Vec<Warning>,
 }
@@ -191,7 +193,7 @@ impl PhasedRollouts {
             partition: gate.partition,
         });
         let (outcomes, under_way) = self.probes.look(key, step.as_ref());
-        let syntax = self.syntax(&rollout);
+        let syntax = self.syntax(key, &rollout);
         let mut world = world(store, rollout);
         world.unobserved_since =
             world.target.as_ref().and_then(|member| self.unobserved.since(&member.set, now));
@@ -199,9 +201,9 @@ impl PhasedRollouts {
     }
 
     /// What the built-in parser says of the queries, found out once for each wording.
-    fn syntax(&self, rollout: &RolloutRow) -> Vec<Warning> {
-        if let Some(known) = lock(&self.syntax).get(&rollout.uid)
-            && known.generation == rollout.generation
+    fn syntax(&self, key: &Key, rollout: &RolloutRow) -> Vec<Warning> {
+        if let Some(known) = lock(&self.syntax).get(key)
+            && (&known.uid, known.generation) == (&rollout.uid, rollout.generation)
         {
             return known.warnings.clone();
         }
@@ -211,13 +213,14 @@ impl PhasedRollouts {
         let checks = policy.iter().flat_map(|policy| &policy.checks);
         let queries = checks.flat_map(|check| {
             let texts = std::iter::once(&check.query.expr).chain(&check.guard);
-            texts.map(|text| (check.name.clone(), subject.fill(text)))
+            texts.filter_map(|text| Some((check.name.clone(), subject.fill(text).ok()?)))
         });
         let warnings: Vec<_> = queries
             .filter_map(|(check, text)| Some(Warning::Syntax { check, fault: promql::fault(&text)? }))
             .collect();
-        let known = Syntax { generation: rollout.generation, warnings: warnings.clone() };
-        lock(&self.syntax).insert(Arc::clone(&rollout.uid), known);
+        let (uid, generation) = (Arc::clone(&rollout.uid), rollout.generation);
+        let known = Syntax { uid, generation, warnings: warnings.clone() };
+        lock(&self.syntax).insert(key.clone(), known);
         warnings
     }
 
@@ -236,15 +239,22 @@ impl PhasedRollouts {
 
     /// Sends a query beside everything else; its answer brings the next pass.
     fn ask(&self, key: &Key, rollout: &Arc<RolloutRow>, question: Question) {
-        let Question { check, step, query, expr, guard } = question;
-        let prometheus = self.prometheus.clone();
-        let asked = outbound::Question { namespace: Arc::clone(&key.namespace), query, expr, guard };
+        let Question { check, step, query, expr, extent, guard } = question;
+        let (prometheus, now) = (self.prometheus.clone(), self.api.now());
+        let namespace = Arc::clone(&key.namespace);
+        let asked = expr.and_then(|expr| {
+            let guard = guard.transpose()?;
+            Ok(outbound::Question { namespace, query, expr, extent, guard })
+        });
         let (name, about) = (check.clone(), step.clone());
         let labels = labels(key);
         let metrics = self.metrics.clone();
         let policy = rollout.spec.as_ref().ok().and_then(|spec| Policy::parse(spec).ok());
         let ask = async move {
-            let response = prometheus.ask(&asked).await;
+            let response = match asked {
+                Ok(question) => prometheus.ask(&question).await,
+                Err(error) => outbound::Response::unasked(now, error),
+            };
             let rule = policy.iter().flat_map(|policy| &policy.checks).find(|check| check.name == name);
             if let Some(rule) = rule {
                 let verdict = judge(rule, &response.answer, response.guard.as_ref()).verdict;
@@ -298,8 +308,7 @@ impl PhasedRollouts {
         self.probes.forget(key);
         self.stretches.forget(key);
         self.metrics.phased.forget(&labels(key));
-        let known: Vec<_> = self.cache.store().rollouts().iter().map(|row| Arc::clone(&row.uid)).collect();
-        lock(&self.syntax).retain(|uid, _| known.contains(uid));
+        lock(&self.syntax).remove(key);
     }
 
     fn halted(key: &Key, halt: Halt) -> Outcome {
@@ -322,15 +331,25 @@ const UNKNOWN_MANAGER: &str = "an unknown manager";
 
 /// The world of a rollout, from rows.
 pub fn world(store: &Store, rollout: Arc<RolloutRow>) -> World {
-    let member = |name: &str| store.member(&rollout.namespace, name);
+    let others = store.rivals(&rollout);
+    let precedes = |other: &&Arc<RolloutRow>| other.target() == rollout.target() && other.precedes(&rollout);
+    // Whoever waits in line for a set looks at no pod: there may be thousands in line, and thousands of pods.
+    let waits = others.iter().any(|other| precedes(&other) && !other.deleting);
+    let member = |name: &str| {
+        if waits {
+            store.set(&rollout.namespace, &name.into()).map(|set| Member::new(set, []))
+        } else {
+            store.member(&rollout.namespace, name)
+        }
+    };
     let target = rollout.target().and_then(member);
-    let group = target.as_ref().and_then(|target| target.set.group.clone());
+    let group = target.as_ref().filter(|_| !waits).and_then(|target| target.set.group.clone());
     let mut neighbours = group.map(|group| store.group(&rollout.namespace, &group)).unwrap_or_default();
     neighbours.retain(|other| target.as_ref().is_none_or(|target| target.set.uid != other.set.uid));
     World {
         target,
         held: store.held(&rollout),
-        others: store.rivals(&rollout),
+        others,
         neighbours,
         outcomes: Vec::new(),
         under_way: std::collections::BTreeSet::new(),

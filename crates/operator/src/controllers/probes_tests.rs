@@ -19,7 +19,7 @@ fn outcome(partition: i32, second: i64) -> Outcome {
         check: "check".to_owned(),
         step: step(partition),
         asked_at: Timestamp::from_second(second).unwrap(),
-        answer: Ok(Answer { data: Data::Series(Vec::new()), warnings: Vec::new() }),
+        answer: Ok(Answer::new(Data::Series(Vec::new()))),
         guard: None,
     }
 }

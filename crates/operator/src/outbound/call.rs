@@ -3,12 +3,13 @@
 use std::error::Error as StdError;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -23,11 +24,16 @@ use tokio_rustls::TlsConnector;
 use super::dial::{Dial, Stream};
 use super::endpoint::{Endpoint, Site};
 use super::reach::{Reach, Refusal};
+use super::reading::Reading;
 use super::tls::Tls;
 use crate::shell::api::describe;
 
-/// A query whose answer is judged needs a handful of series; this is room for some ten thousand.
-pub(super) const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
+/// How much of a connection is buffered, in bytes: the head of an answer has to fit, its body passes through.
+const MAX_BUFFER_BYTES: usize = 16 * 1024;
+
+/// The longest reason of an answer that is no success, in bytes: it is a sentence. Of a longer one nothing is kept, since
+/// its beginning could end in half a credential.
+const MAX_REASON_BYTES: usize = 8 * 1024;
 
 /// How many addresses of one name are tried: they share the time limit.
 const MAX_ADDRESSES: usize = 4;
@@ -60,8 +66,6 @@ pub(super) enum CallError {
     Tls(String, String),
     #[error("the connection to {0} broke: {1}")]
     Broken(String, String),
-    #[error("the answer is larger than {} MiB: aggregate in the query", MAX_BODY_BYTES / 1024 / 1024)]
-    TooLarge,
     #[error("no answer within {} s", .0.as_secs())]
     TimedOut(Duration),
     #[error("the request cannot be made: {0}")]
@@ -83,7 +87,6 @@ impl CallError {
             | Self::Unconnected { .. }
             | Self::Tls(..)
             | Self::Broken(..)
-            | Self::TooLarge
             | Self::TimedOut(_) => false,
         }
     }
@@ -95,7 +98,8 @@ pub(super) struct Reply {
     pub(super) code: StatusCode,
     /// Where a redirect leads.
     pub(super) location: Option<String>,
-    pub(super) body: Bytes,
+    /// The body of an answer that is no success, unless it is long.
+    pub(super) text: Vec<u8>,
 }
 
 /// A server, and all that is needed to ask it.
@@ -112,32 +116,42 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Sends a form, as POST and where that is not supported as GET.
-    pub(super) async fn send(&self, form: &str) -> Result<Reply, CallError> {
-        let deadline = Instant::now() + self.limit;
+    /// Sends a form, as POST and where that is not supported as GET. What comes back with a success goes to `reading`.
+    pub(super) async fn send(
+        &self,
+        form: &str,
+        deadline: Instant,
+        reading: &mut Reading,
+    ) -> Result<Reply, CallError> {
         let asked = async {
-            let reply = self.exchange(Method::POST, form, deadline).await?;
+            let reply = self.exchange(Method::POST, form, deadline, reading).await?;
             if matches!(reply.code, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED) {
-                return self.exchange(Method::GET, form, deadline).await;
+                return self.exchange(Method::GET, form, deadline, reading).await;
             }
             Ok(reply)
         };
         timeout_at(deadline, asked).await.unwrap_or(Err(CallError::TimedOut(self.limit)))
     }
 
-    async fn exchange(&self, method: Method, form: &str, deadline: Instant) -> Result<Reply, CallError> {
+    async fn exchange(
+        &self,
+        method: Method,
+        form: &str,
+        deadline: Instant,
+        reading: &mut Reading,
+    ) -> Result<Reply, CallError> {
         let request = self.request(&method, form).map_err(|error| CallError::Unmade(error.to_string()))?;
         let site = &self.endpoint.site;
         let addresses = self.resolve().await?;
         let stream = self.connect(&addresses, deadline).await?;
         match &self.tls {
-            None => self.talk(stream, request).await,
+            None => self.talk(stream, request, reading).await,
             Some(tls) => {
                 let name = ServerName::try_from(site.host.clone())
                     .map_err(|_| CallError::ServerName(site.host.clone()))?;
                 let connector = TlsConnector::from(tls.config.clone());
                 let stream = connector.connect(name, stream).await.map_err(|error| self.broken(&error))?;
-                self.talk(stream, request).await
+                self.talk(stream, request, reading).await
             }
         }
     }
@@ -203,24 +217,38 @@ impl Line {
         Ok(request)
     }
 
-    async fn talk<S>(&self, stream: S, request: Request<Full<Bytes>>) -> Result<Reply, CallError>
+    async fn talk<S>(
+        &self,
+        stream: S,
+        request: Request<Full<Bytes>>,
+        reading: &mut Reading,
+    ) -> Result<Reply, CallError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let broken = |error: hyper::Error| self.broken(&error);
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        let (mut sender, connection) = http1::Builder::new()
+            .max_buf_size(MAX_BUFFER_BYTES)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(broken)?;
         // Ends with this call, whichever way that goes.
         let mut background = JoinSet::new();
         background.spawn(connection);
         let answer = sender.send_request(request).await.map_err(broken)?;
-        let (head, body) = answer.into_parts();
+        let (head, mut body) = answer.into_parts();
         let location = head.headers.get(header::LOCATION);
         let location = location.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-        let body = Limited::new(body, MAX_BODY_BYTES).collect().await;
-        let body = body.map_err(|error| {
-            if error.is::<LengthLimitError>() { CallError::TooLarge } else { self.broken(error.as_ref()) }
-        })?;
-        Ok(Reply { code: head.status, location, body: body.to_bytes() })
+        let mut text = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(broken)?;
+            let Some(data) = frame.data_ref() else { continue };
+            let flow = if head.status.is_success() { reading.take(data) } else { keep(&mut text, data) };
+            if flow.is_break() {
+                break;
+            }
+        }
+        Ok(Reply { code: head.status, location, text })
     }
 
     /// What an error of the transport means.
@@ -248,6 +276,15 @@ impl Line {
             Some(other) => CallError::Tls(host, other.to_string()),
         }
     }
+}
+
+fn keep(text: &mut Vec<u8>, data: &[u8]) -> ControlFlow<()> {
+    if text.len().saturating_add(data.len()) > MAX_REASON_BYTES {
+        text.clear();
+        return ControlFlow::Break(());
+    }
+    text.extend_from_slice(data);
+    ControlFlow::Continue(())
 }
 
 /// A name may have addresses of both kinds; then the others are left alone.

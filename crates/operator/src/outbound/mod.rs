@@ -1,23 +1,25 @@
 //! Calls to whom the user names.
 //!
 //! ```text
-//!   Question --> endpoint (url) --> slots (a few at once) --> credentials (Secrets) --> call (address, TLS, HTTP)
-//!                                                                                           |
-//!   Response <----------------------------------- secrets hidden <-- reply (shape, class) <-+
+//!   Question --> endpoint (url) --> slots (served in turn) --> credentials (Secrets) --> call (address, TLS, HTTP)
+//!                                                                                            |
+//!   Response <-- secrets hidden <-- reply (class) <-- reading (what decides, as it comes) <--+
 //! ```
 //!
 //! Nothing here is trusted: not the address (it may lead into the node or the cloud's metadata), not the server
 //! (it may hang, redirect, answer without end or repeat a credential). So each call has a time limit, a size limit
-//! and a slot, follows no redirect, goes to an address that was looked at, and what comes back is cut and searched
+//! and a slot of its namespace, keeps no more of an answer than decides, follows no redirect, goes to an address that was looked at, and what comes back is cut and searched
 //! for what the Secrets hold before anybody else sees it.
 
 mod call;
 mod credentials;
 mod dial;
 pub mod endpoint;
+mod json;
 mod prometheus;
 pub mod promql;
 mod reach;
+mod reading;
 mod reply;
 mod secrets;
 mod slots;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use sts_plus_api::phased_rollout::Query;
-use sts_plus_planner::phased_rollout::answer::{Answer, Data, QueryError};
+use sts_plus_planner::phased_rollout::answer::{Answer, Data, Extent, QueryError};
 use tokio::time::Instant;
 
 use super::call::{CallError, Line};
@@ -15,6 +15,7 @@ use super::dial::Dial;
 use super::endpoint::{Endpoint, EndpointError};
 use super::promql;
 use super::reach::Reach;
+use super::reading::Reading;
 use super::reply;
 use super::secrets::{Hidden, Reader, SecretError};
 use super::slots::Slots;
@@ -29,6 +30,10 @@ const MAX_MESSAGE_CHARACTERS: usize = 300;
 
 /// How much is kept of one warning.
 const MAX_WARNING_CHARACTERS: usize = 200;
+
+/// Parameters that ask for an error instead of a partial answer, in the dialects of Thanos and VictoriaMetrics.
+/// Prometheus and Mimir ignore them.
+const WHOLE_ANSWERS: &str = "&partial_response=false&deny_partial_response=1";
 
 /// Asks Prometheus servers. Clones share the slots and the authorities.
 #[derive(Clone)]
@@ -53,7 +58,10 @@ pub struct Question {
     pub query: Query,
     /// The expression, its placeholders filled.
     pub expr: String,
-    /// Another expression for the same server, asked after the first and only if that had an answer.
+    /// How much of its answer is read.
+    pub extent: Extent,
+    /// Another expression for the same server, asked after the first and only if that had an answer. Its first series
+    /// decides.
     pub guard: Option<String>,
 }
 
@@ -79,7 +87,7 @@ impl fmt::Debug for Prometheus {
 impl Prometheus {
     /// A client that reads Secrets through `api` and reaches servers through `dial`.
     pub fn new(api: Api, reach: Reach, dial: Arc<dyn Dial>) -> Self {
-        let shared = Shared { slots: Slots::new(), authorities: Authorities::default() };
+        let shared = Shared { slots: Slots::default(), authorities: Authorities::default() };
         Self { api, reach, dial, shared: Arc::new(shared) }
     }
 
@@ -90,19 +98,17 @@ impl Prometheus {
             Ok(endpoint) => endpoint,
             Err(error) => return Response::unasked(self.api.now(), error.into()),
         };
-        let _of_the_endpoint = self.shared.slots.of(&endpoint.site).await;
-        // Read as late as possible, so that a rotated Secret is used at once; and before the slot that others need,
-        // since the API server may be slow.
+        let _slot = self.shared.slots.take(&question.namespace, &endpoint.site).await;
+        // Read as late as possible, so that a rotated Secret is used at once.
         let mut hidden = Hidden::default();
         let line = match self.prepare(question, endpoint, &mut hidden).await {
             Ok(line) => line,
             Err(error) => return Response::unasked(self.api.now(), hidden.strip(error)),
         };
-        let _of_all = self.shared.slots.any().await;
         let (asked_at, started) = (self.api.now(), Instant::now());
-        let answer = query(&line, &question.expr, &hidden).await;
+        let answer = query(&line, &question.expr, question.extent, &hidden).await;
         let guard = match &question.guard {
-            Some(guard) if answer.is_ok() => Some(query(&line, guard, &hidden).await),
+            Some(guard) if answer.is_ok() => Some(query(&line, guard, Extent::First, &hidden).await),
             Some(_) | None => None,
         };
         Response { asked_at, took: started.elapsed(), answer, guard }
@@ -128,7 +134,8 @@ impl Prometheus {
 }
 
 impl Response {
-    fn unasked(asked_at: Timestamp, error: QueryError) -> Self {
+    /// That nothing was asked, and why.
+    pub(crate) fn unasked(asked_at: Timestamp, error: QueryError) -> Self {
         Self { asked_at, took: Duration::ZERO, answer: Err(error), guard: None }
     }
 }
@@ -137,18 +144,31 @@ fn limit(query: &Query) -> u64 {
     u64::try_from(query.timeout_seconds).unwrap_or_default().clamp(1, MAX_TIMEOUT_SECONDS)
 }
 
-async fn query(line: &Line, expr: &str, hidden: &Hidden) -> Result<Answer, QueryError> {
+async fn query(line: &Line, expr: &str, extent: Extent, hidden: &Hidden) -> Result<Answer, QueryError> {
     let mut form = "query=".to_owned();
     escape(&promql::one_line(expr), &mut form);
     form.push_str("&timeout=");
     form.push_str(&line.limit.as_secs().to_string());
     form.push('s');
-    let answer = match line.send(&form).await {
-        Ok(reply) => reply::judge(&reply, &line.endpoint),
-        Err(error) => Err(error.into()),
-    };
+    let deadline = Instant::now() + line.limit;
+    let mut answer = ask_with(line, &format!("{form}{WHOLE_ANSWERS}"), extent, deadline).await;
+    if answer.as_ref().is_err_and(refuses_whole_answers) {
+        answer = ask_with(line, &form, extent, deadline).await;
+    }
     // The one way out: nothing that came from outside passes without being searched.
     answer.map(|answer| hidden.strip_answer(answer)).map_err(|error| hidden.strip(error))
+}
+
+async fn ask_with(line: &Line, form: &str, extent: Extent, deadline: Instant) -> Result<Answer, QueryError> {
+    let mut reading = Reading::new(extent);
+    let reply = line.send(form, deadline, &mut reading).await?;
+    reply::judge(&reply, reading, &line.endpoint)
+}
+
+/// Whether a server refuses the parameters that ask for whole answers, which it then does not know: Google Cloud's
+/// accepts none but those of Prometheus.
+fn refuses_whole_answers(error: &QueryError) -> bool {
+    matches!(error, QueryError::Rejected { message, .. } if message.contains("partial_response"))
 }
 
 impl Hidden {
@@ -162,12 +182,15 @@ impl Hidden {
     }
 
     fn strip_answer(&self, answer: Answer) -> Answer {
+        let tell = |texts: &[String]| {
+            texts.iter().map(|text| self.tell(text, MAX_WARNING_CHARACTERS)).collect::<Vec<_>>()
+        };
+        let (warnings, infos) = (tell(&answer.warnings), tell(&answer.infos));
         let data = match answer.data {
             Data::Text(text) => Data::Text(self.tell(&text, MAX_MESSAGE_CHARACTERS)),
             numbers @ (Data::Series(_) | Data::Scalar(_)) => numbers,
         };
-        let warnings = answer.warnings.iter().map(|text| self.tell(text, MAX_WARNING_CHARACTERS)).collect();
-        Answer { data, warnings }
+        Answer { data, warnings, infos, ..answer }
     }
 }
 

@@ -1,14 +1,21 @@
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::FutureExt;
 use serde_json::json;
-use sts_plus_planner::phased_rollout::answer::{Answer, Data, QueryError};
+use sts_plus_planner::phased_rollout::answer::{Answer, Data, Extent, QueryError};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::Response;
-use crate::outbound::call::MAX_BODY_BYTES;
-use crate::outbound::endpoint::Endpoint;
+use super::{Question, Response};
+use crate::outbound::dial::{Dial, Dialled, Stream, Tcp};
+use crate::outbound::prometheus::Prometheus;
 use crate::outbound::reach::Reach;
-use crate::outbound::slots::{IN_ALL, PER_ENDPOINT, Slots};
+use crate::outbound::reading::MAX_BODY_BYTES;
+use crate::outbound::slots::PER_SERVER;
 use crate::outbound::test_server::{EMPTY, PATIENCE, Play, Secrets, Server, http, question};
 
 fn success(kind: &str, result: &str) -> Play {
@@ -38,7 +45,7 @@ fn rejected(code: u16, message: &str) -> Result<Answer, QueryError> {
 }
 
 fn data(data: Data) -> Answer {
-    Answer { data, warnings: Vec::new() }
+    Answer::new(data)
 }
 
 #[tokio::test]
@@ -132,7 +139,7 @@ async fn a_body_without_end_is_not_read_to_it() {
     let announced = http(200, "", &result);
     let open_ended = Play::Say(format!("HTTP/1.1 200 OK\r\n\r\n{result}").into_bytes());
     for play in [announced, open_ended] {
-        assert_eq!(told(play).await, failed("the answer is larger than 4 MiB: aggregate in the query"));
+        assert_eq!(told(play).await, failed("the answer is larger than 256 KiB: aggregate in the query"));
     }
 }
 
@@ -159,7 +166,10 @@ async fn a_query_goes_out_as_a_form_below_the_prefix() {
     assert_eq!(Secrets::default().client().ask(&asked).await.answer, Ok(data(Data::Series(vec![]))));
     let seen = server.only();
     assert_eq!((seen.method.as_str(), seen.target.as_str()), ("POST", "/xx/api/v1/query"));
-    assert_eq!(seen.body, "query=up%7Ba%3D%22x%20%20y%26%C3%A9%22%7D%20%3D%3D%201&timeout=7s");
+    assert_eq!(
+        seen.body,
+        "query=up%7Ba%3D%22x%20%20y%26%C3%A9%22%7D%20%3D%3D%201&timeout=7s&partial_response=false&deny_partial_response=1"
+    );
     assert_eq!(seen.header("content-type"), Some("application/x-www-form-urlencoded"));
     assert_eq!(seen.header("host"), Some(server.address.to_string().as_str()));
     assert_eq!(seen.header("authorization"), None);
@@ -183,18 +193,42 @@ async fn where_post_is_not_allowed_the_same_goes_out_as_get() {
         assert_eq!(seen.len(), 2, "{seen:?}");
         assert_eq!(
             (seen[1].method.as_str(), seen[1].target.as_str()),
-            ("GET", "/api/v1/query?query=up&timeout=30s")
+            ("GET", "/api/v1/query?query=up&timeout=30s&partial_response=false&deny_partial_response=1")
         );
         assert_eq!((seen[1].header("x-org"), seen[1].body.as_str()), (Some("a"), ""));
     }
     assert_eq!(told(http(405, "", "")).await, failed("the server answered 405"));
 }
 
+/// As Google Cloud's server does, which knows no parameters but those of Prometheus.
+#[tokio::test]
+async fn a_server_that_refuses_the_parameters_for_whole_answers_is_asked_without_them() {
+    let server = Server::start(|asked| {
+        if asked.body.contains("partial_response") {
+            let text = r#"Invalid JSON payload received. Unknown name \"partial_response\": Cannot bind query parameter."#;
+            return http(400, "", &format!(r#"{{"error":{{"code":400,"message":"{text}"}}}}"#));
+        }
+        http(200, "", EMPTY)
+    })
+    .await;
+    let response = Secrets::default().client().ask(&question(server.address.to_string(), json!({}))).await;
+    assert_eq!(response.answer, Ok(data(Data::Series(vec![]))));
+    let bodies: Vec<_> = server.asked().into_iter().map(|asked| asked.body).collect();
+    let whole = "query=up&timeout=30s&partial_response=false&deny_partial_response=1";
+    assert_eq!(bodies, [whole, "query=up&timeout=30s"]);
+    let refused = error(400, "bad_data", "parse error");
+    let server = Server::saying(refused).await;
+    Secrets::default().client().ask(&question(server.address.to_string(), json!({}))).await;
+    assert_eq!(server.asked().len(), 1, "any other refusal is final");
+}
+
 #[tokio::test]
 async fn a_guard_is_asked_after_an_answer_and_not_after_an_error() {
     let server = Server::start(|asked| match asked.body.as_str() {
-        "query=up&timeout=30s" => http(200, "", EMPTY),
-        "query=guard&timeout=30s" => success("scalar", r#"[1,"1"]"#),
+        "query=up&timeout=30s&partial_response=false&deny_partial_response=1" => http(200, "", EMPTY),
+        "query=guard&timeout=30s&partial_response=false&deny_partial_response=1" => {
+            success("scalar", r#"[1,"1"]"#)
+        }
         _ => http(500, "", ""),
     })
     .await;
@@ -272,38 +306,106 @@ async fn an_address_that_cannot_be_read_needs_a_change() {
     assert_eq!(response.answer, config("url: only http and https are supported, not \"ftp\""));
 }
 
+/// A way to servers that counts what is read.
+#[derive(Clone, Debug, Default)]
+struct Counting(Arc<AtomicUsize>);
+
+struct Counted {
+    stream: Box<dyn Stream>,
+    read: Arc<AtomicUsize>,
+}
+
+impl Dial for Counting {
+    fn lookup<'a>(&'a self, host: &'a str, port: u16) -> Dialled<'a, Vec<SocketAddr>> {
+        Tcp.lookup(host, port)
+    }
+
+    fn connect(&self, address: SocketAddr) -> Dialled<'_, Box<dyn Stream>> {
+        Box::pin(async move {
+            let stream = Tcp.connect(address).await?;
+            Ok(Box::new(Counted { stream, read: Arc::clone(&self.0) }) as Box<dyn Stream>)
+        })
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.read.fetch_add(buffer.filled().len() - before, Ordering::Relaxed);
+        polled
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// Buffers on the way, with room to spare.
+const BUFFERED: usize = 64 * 1024;
+
+/// The hostile answer of four megabytes, and an honest one that is as large.
 #[tokio::test]
-async fn an_endpoint_that_never_answers_delays_nobody_else() {
+async fn no_more_is_read_of_an_answer_than_decides() {
+    let series = r#"{"metric":{"instance":"10.0.0.1:9090"},"value":[1,"1"]},"#;
+    let labels = format!(r#"{{"metric":{{"a":"{}"}},"#, "x".repeat(4 << 20));
+    for (result, extent, most) in [
+        ("[0],".repeat(1 << 20), Extent::Values, BUFFERED),
+        (series.repeat(80_000), Extent::First, BUFFERED),
+        (series.repeat(80_000), Extent::Values, BUFFERED),
+        (labels.clone(), Extent::First, MAX_BODY_BYTES + BUFFERED),
+        (labels, Extent::Values, MAX_BODY_BYTES + BUFFERED),
+    ] {
+        let server = Server::saying(success("vector", &format!("[{result}"))).await;
+        let counting = Counting::default();
+        let reach = Reach { loopback: true, link_local: false };
+        let client = Prometheus::new(Secrets::default().api(), reach, Arc::new(counting.clone()));
+        let asked = Question { extent, ..question(server.address.to_string(), json!({})) };
+        let response = client.ask(&asked).await;
+        let read = counting.0.load(Ordering::Relaxed);
+        assert!(read <= most, "{read} bytes are read of {} for {extent:?}", result.len());
+        let decided = extent == Extent::First && result.starts_with(series);
+        assert_eq!(response.answer.is_ok(), decided, "{extent:?} {:?}", response.answer);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_delays_nobody_else() {
     let (hanging, other) = (Server::saying(Play::Hang).await, Server::saying(http(200, "", EMPTY)).await);
     let client = Secrets::default().client();
     let mut waiting = tokio::task::JoinSet::new();
-    for _ in 0..10 {
-        let (client, question) =
-            (client.clone(), question(hanging.address.to_string(), json!({ "timeoutSeconds": 300 })));
+    let hang = || question(hanging.address.to_string(), json!({ "timeoutSeconds": 300 }));
+    for _ in 0..PER_SERVER + 6 {
+        let (client, question) = (client.clone(), hang());
         waiting.spawn(async move { client.ask(&question).await });
     }
-    hanging.wait_for(PER_ENDPOINT).await;
+    hanging.wait_for(PER_SERVER).await;
     let asked = question(other.address.to_string(), json!({}));
     let response = tokio::time::timeout(PATIENCE, client.ask(&asked)).await.expect("nobody is delayed");
     assert_eq!(response.answer, Ok(data(Data::Series(vec![]))));
-    assert_eq!(hanging.asked().len(), PER_ENDPOINT, "no more than these at once");
+    assert_eq!(hanging.asked().len(), PER_SERVER, "no more than these at once");
+    // Another namespace has slots of its own at the same server.
+    let foreign = Question { namespace: "elsewhere".into(), ..hang() };
+    let another = client.clone();
+    waiting.spawn(async move { another.ask(&foreign).await });
+    hanging.wait_for(PER_SERVER + 1).await;
     assert!(waiting.try_join_next().is_none());
     assert_eq!(client.shared.slots.known(), 2);
     waiting.shutdown().await;
     client.ask(&asked).await;
-    assert_eq!(client.shared.slots.known(), 1, "an endpoint that nobody asks is forgotten");
-}
-
-#[test]
-fn a_full_endpoint_takes_nothing_from_the_others() {
-    let slots = Slots::new();
-    let [one, other] = ["one", "other"].map(|url| Endpoint::parse(url).unwrap().site);
-    let held: Vec<_> = (0..PER_ENDPOINT).map(|_| slots.of(&one).now_or_never().expect("free")).collect();
-    assert!(slots.of(&one).now_or_never().is_none());
-    assert!(slots.of(&other).now_or_never().is_some());
-    let all: Vec<_> = (0..IN_ALL).map(|_| slots.any().now_or_never().expect("free")).collect();
-    assert!(slots.any().now_or_never().is_none());
-    drop((held, all));
-    assert!(slots.of(&one).now_or_never().is_some());
-    assert!(slots.any().now_or_never().is_some());
+    assert_eq!(client.shared.slots.known(), 0, "what nobody asks is forgotten");
 }

@@ -1,82 +1,30 @@
-//! What a reply means: the shapes of the Prometheus API, and what each HTTP status says about asking again.
+//! What a reply means: what each HTTP status says about asking again, and the reason that a server gives.
 //!
 //! The texts here repeat what the server said and are not yet fit to be shown.
 
 use http::StatusCode;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
-use sts_plus_planner::phased_rollout::answer::{Answer, Data, QueryError};
+use sts_plus_planner::phased_rollout::answer::{Answer, QueryError};
 
 use super::call::Reply;
 use super::endpoint::Endpoint;
+use super::reading::Reading;
 
-/// How many warnings of one answer are kept: they go into a status.
-const MAX_WARNINGS: usize = 5;
-
-/// The envelope of every answer of the API.
+/// What an error of the API says of itself.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Envelope<'a> {
-    status: Status,
-    #[serde(borrow)]
-    data: Option<&'a RawValue>,
+struct Failure {
     error_type: Option<String>,
     error: Option<String>,
-    warnings: Option<Vec<String>>,
-    infos: Option<Vec<String>>,
 }
 
-#[derive(Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-enum Status {
-    Success,
-    Error,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "resultType", content = "result", rename_all = "lowercase")]
-enum Shape {
-    Vector(Vec<Series>),
-    Scalar((IgnoredAny, Number)),
-    String((IgnoredAny, String)),
-    Matrix(Vec<Range>),
-}
-
-/// One series of a vector: either a value or a histogram.
-#[derive(Deserialize)]
-struct Series {
-    value: Option<(IgnoredAny, Number)>,
-    histogram: Option<IgnoredAny>,
-}
-
-/// One series of a matrix. It may have been a histogram for a part of the time.
-#[derive(Deserialize)]
-struct Range {
-    #[serde(default)]
-    values: Vec<(f64, Number)>,
-    #[serde(default)]
-    histograms: Vec<(f64, IgnoredAny)>,
-}
-
-/// A number as the API writes it: as a text, since JSON has neither NaN nor infinities.
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct Number(f64);
-
-impl TryFrom<String> for Number {
-    type Error = std::num::ParseFloatError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse().map(Self)
-    }
-}
-
-/// Judges a reply.
-pub(super) fn judge(reply: &Reply, endpoint: &Endpoint) -> Result<Answer, QueryError> {
+/// Judges a reply. `reading` has read the body of a success.
+pub(super) fn judge(reply: &Reply, reading: Reading, endpoint: &Endpoint) -> Result<Answer, QueryError> {
     let code = reply.code;
-    let envelope: Result<Envelope<'_>, _> = serde_json::from_slice(&reply.body);
-    let said = said(reply, envelope.as_ref().ok());
+    if code.is_success() {
+        return reading.finish(code.as_u16());
+    }
+    let said = said(reply);
     let because = |start: String| if said.is_empty() { start } else { format!("{start}: {said}") };
     match code {
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
@@ -91,70 +39,23 @@ pub(super) fn judge(reply: &Reply, endpoint: &Endpoint) -> Result<Answer, QueryE
             Err(QueryError::Config(because(format!("there is no Prometheus API at {endpoint} (404)"))))
         }
         code if code.is_redirection() => Err(QueryError::Failed(redirect(reply))),
-        code if !code.is_success() => {
-            Err(QueryError::Failed(because(format!("the server answered {}", code.as_u16()))))
-        }
-        _ => match envelope {
-            Ok(envelope) if envelope.status == Status::Success => success(envelope),
-            Ok(_) => Err(QueryError::Failed(because(format!(
-                "the server answered {} with an error",
-                code.as_u16()
-            )))),
-            Err(_) if reply.body.is_empty() => {
-                Err(QueryError::Failed(format!("the server answered {} without a result", code.as_u16())))
-            }
-            Err(error) => Err(unreadable(&error)),
-        },
+        code => Err(QueryError::Failed(because(format!("the server answered {}", code.as_u16())))),
     }
 }
 
 /// What the server gave as its reason: the envelope's error, or else the text of the body.
-fn said(reply: &Reply, envelope: Option<&Envelope<'_>>) -> String {
-    let Some(envelope) = envelope else {
-        let text = String::from_utf8_lossy(&reply.body);
+fn said(reply: &Reply) -> String {
+    let Ok(Failure { error_type, error }) = serde_json::from_slice(&reply.text) else {
+        let text = String::from_utf8_lossy(&reply.text);
         // A page for browsers is no reason.
         return if text.trim_start().starts_with('<') { String::new() } else { text.trim().to_owned() };
     };
-    let parts = [&envelope.error_type, &envelope.error].into_iter().flatten().filter(|part| !part.is_empty());
-    parts.cloned().collect::<Vec<_>>().join(": ")
+    reason([error_type, error])
 }
 
-fn success(envelope: Envelope<'_>) -> Result<Answer, QueryError> {
-    let Some(data) = envelope.data else {
-        return Err(QueryError::Failed("the answer holds no data field".to_owned()));
-    };
-    let shape: Shape = serde_json::from_str(data.get()).map_err(|error| unreadable(&error))?;
-    let warnings = envelope.warnings.into_iter().chain(envelope.infos).flatten().take(MAX_WARNINGS).collect();
-    Ok(Answer { data: data_of(shape)?, warnings })
-}
-
-fn data_of(shape: Shape) -> Result<Data, QueryError> {
-    let empty = || QueryError::Failed("the answer holds a series without a value".to_owned());
-    Ok(match shape {
-        Shape::Scalar((_, value)) => Data::Scalar(value.0),
-        Shape::String((_, text)) => Data::Text(text),
-        Shape::Vector(series) => {
-            let values = series.into_iter().map(|series| match series {
-                Series { value: Some((_, value)), .. } => Ok(value.0),
-                Series { histogram: Some(_), .. } => Ok(f64::NAN),
-                Series { value: None, histogram: None } => Err(empty()),
-            });
-            Data::Series(values.collect::<Result<_, _>>()?)
-        }
-        Shape::Matrix(ranges) => {
-            let values = ranges.iter().map(|range| match (range.values.last(), range.histograms.last()) {
-                (Some((at, _)), Some((later, _))) if later > at => Ok(f64::NAN),
-                (Some((_, value)), _) => Ok(value.0),
-                (None, Some(_)) => Ok(f64::NAN),
-                (None, None) => Err(empty()),
-            });
-            Data::Series(values.collect::<Result<_, _>>()?)
-        }
-    })
-}
-
-fn unreadable(error: &serde_json::Error) -> QueryError {
-    QueryError::Failed(format!("the answer is not one of the Prometheus API: {error}"))
+/// The parts of a reason that there are.
+pub(super) fn reason(parts: [Option<String>; 2]) -> String {
+    parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
 }
 
 /// Where a redirect leads, without what may be a secret in the address: its query and its user.

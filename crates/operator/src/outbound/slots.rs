@@ -1,63 +1,216 @@
-//! How many questions are asked at once.
+//! How many calls are made at once, and whose turn it is.
+//!
+//! A call to a server that hangs holds its slot for as long as its time limit, a minute or two, while another gate
+//! counts in seconds. Waiting for such a slot would let a gate's successes grow old, so nobody waits for what another
+//! namespace holds: each namespace has slots of its own at each server, and none takes more than a part of what is
+//! left of all. Where there is a queue nevertheless, namespaces take turns, and within one its servers do.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
 
 use super::endpoint::Site;
 
-/// At once to one endpoint: enough for a server that answers, while one that hangs keeps few slots and few
-/// connections.
-pub(super) const PER_ENDPOINT: usize = 4;
+/// At once from one namespace to one server: enough for a server that answers, and a few slow queries leave some.
+pub(super) const PER_SERVER: usize = 8;
 
-/// At once in all: bounds sockets and memory (each may hold an answer of the size limit), and leaves room for
-/// others beside fifteen endpoints that hang.
-pub(super) const IN_ALL: usize = 64;
+/// At once in all: bounds sockets and memory, some 50 KiB for each (buffers of the connection and of TLS, and the values
+/// that are kept).
+pub(super) const IN_ALL: usize = 256;
 
-/// The slots of all endpoints.
-#[derive(Debug)]
-pub(super) struct Slots {
-    all: Arc<Semaphore>,
-    endpoints: Mutex<HashMap<Site, Weak<Semaphore>>>,
+/// A namespace may take another slot while those that it holds, times this, are fewer than those that are free. So one
+/// alone gets a third of all, and twelve that take all they can, one after the other, leave something for one more.
+const SHARE_OF_FREE: usize = 2;
+
+/// The slots of all namespaces. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slots(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    taken: usize,
+    namespaces: HashMap<Arc<str>, Namespace>,
+    /// The namespaces in which somebody waits, the next one first.
+    turns: VecDeque<Arc<str>>,
 }
 
-/// The right to ask, until dropped. A slot is there for as long as its semaphore is open, which is for ever.
+#[derive(Debug, Default)]
+struct Namespace {
+    taken: usize,
+    servers: HashMap<Site, Server>,
+    /// The servers for which somebody waits, the next one first.
+    turns: VecDeque<Site>,
+}
+
+#[derive(Debug, Default)]
+struct Server {
+    taken: usize,
+    waiting: VecDeque<oneshot::Sender<Slot>>,
+}
+
+/// The right to make a call, until dropped.
 #[derive(Debug)]
 pub(super) struct Slot {
-    _permit: Option<OwnedSemaphorePermit>,
+    slots: Slots,
+    namespace: Arc<str>,
+    site: Site,
 }
 
 impl Slots {
-    pub(super) fn new() -> Self {
-        Self { all: Arc::new(Semaphore::new(IN_ALL)), endpoints: Mutex::default() }
+    /// Waits for a slot of a namespace for a server. Dropping the future gives the place in the queue up.
+    pub(super) async fn take(&self, namespace: &Arc<str>, site: &Site) -> Option<Slot> {
+        let (sender, receiver) = oneshot::channel();
+        let granted = {
+            let mut state = self.state();
+            state.enqueue(namespace, site, sender);
+            state.grant()
+        };
+        self.hand_out(granted);
+        // Every queue outlives its senders, so a slot comes.
+        receiver.await.ok()
     }
 
-    /// Waits for a slot of one endpoint. Take it before the one of all: whoever waits for an endpoint that hangs
-    /// must not hold what others need.
-    pub(super) async fn of(&self, site: &Site) -> Slot {
-        Slot { _permit: self.endpoint(site).acquire_owned().await.ok() }
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a slot of all.
-    pub(super) async fn any(&self) -> Slot {
-        Slot { _permit: Arc::clone(&self.all).acquire_owned().await.ok() }
-    }
-
-    fn endpoint(&self, site: &Site) -> Arc<Semaphore> {
-        let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
-        // The table holds no more than those that somebody asks or waits for.
-        endpoints.retain(|_, slots| slots.strong_count() > 0);
-        if let Some(slots) = endpoints.get(site).and_then(Weak::upgrade) {
-            return slots;
+    /// Hands slots to those whose turn it is. Not under the lock: a slot that nobody takes any more is released here.
+    fn hand_out(&self, granted: Vec<Granted>) {
+        for Granted { namespace, site, waiting } in granted {
+            let slot = Slot { slots: self.clone(), namespace, site };
+            drop(waiting.send(slot));
         }
-        let slots = Arc::new(Semaphore::new(PER_ENDPOINT));
-        endpoints.insert(site.clone(), Arc::downgrade(&slots));
-        slots
     }
 
+    fn release(&self, namespace: &Arc<str>, site: &Site) {
+        let granted = {
+            let mut state = self.state();
+            state.release(namespace, site);
+            state.grant()
+        };
+        self.hand_out(granted);
+    }
+
+    /// How many namespaces hold a slot or wait for one.
     #[cfg(test)]
     pub(super) fn known(&self) -> usize {
-        self.endpoints.lock().unwrap().len()
+        self.state().namespaces.len()
     }
 }
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.slots.release(&self.namespace, &self.site);
+    }
+}
+
+/// A slot that was counted, and whom it is for.
+struct Granted {
+    namespace: Arc<str>,
+    site: Site,
+    waiting: oneshot::Sender<Slot>,
+}
+
+impl State {
+    fn enqueue(&mut self, namespace: &Arc<str>, site: &Site, waiting: oneshot::Sender<Slot>) {
+        let of = self.namespaces.entry(Arc::clone(namespace)).or_default();
+        if of.turns.is_empty() {
+            self.turns.push_back(Arc::clone(namespace));
+        }
+        let server = of.servers.entry(site.clone()).or_default();
+        if server.waiting.is_empty() {
+            of.turns.push_back(site.clone());
+        }
+        server.waiting.push_back(waiting);
+    }
+
+    /// Counts a slot for everybody who may have one now, in turn.
+    fn grant(&mut self) -> Vec<Granted> {
+        let mut granted = Vec::new();
+        let mut passed_over = 0;
+        while passed_over < self.turns.len() && self.taken < IN_ALL {
+            let Some(namespace) = self.turns.pop_front() else { break };
+            let free = IN_ALL.saturating_sub(self.taken);
+            let Some(of) = self.namespaces.get_mut(&namespace) else { continue };
+            let next = if of.taken * SHARE_OF_FREE < free { of.next() } else { None };
+            if let Some((site, waiting)) = next {
+                self.taken += 1;
+                granted.push(Granted { namespace: Arc::clone(&namespace), site, waiting });
+                passed_over = 0;
+            } else {
+                passed_over += 1;
+            }
+            if of.turns.is_empty() {
+                passed_over = 0;
+                self.forget_idle(&namespace);
+            } else {
+                self.turns.push_back(namespace);
+            }
+        }
+        granted
+    }
+
+    fn release(&mut self, namespace: &Arc<str>, site: &Site) {
+        self.taken = self.taken.saturating_sub(1);
+        let Some(of) = self.namespaces.get_mut(namespace) else { return };
+        of.taken = of.taken.saturating_sub(1);
+        if let Some(server) = of.servers.get_mut(site) {
+            server.taken = server.taken.saturating_sub(1);
+        }
+        of.forget_idle(site);
+        self.forget_idle(namespace);
+    }
+
+    fn forget_idle(&mut self, namespace: &Arc<str>) {
+        if self.namespaces.get(namespace).is_some_and(|of| of.servers.is_empty()) {
+            self.namespaces.remove(namespace);
+        }
+    }
+}
+
+impl Server {
+    /// The first that still waits: some may have given up.
+    fn next(&mut self) -> Option<oneshot::Sender<Slot>> {
+        while let Some(waiting) = self.waiting.pop_front() {
+            if !waiting.is_closed() {
+                return Some(waiting);
+            }
+        }
+        None
+    }
+}
+
+impl Namespace {
+    /// Counts a slot for the next one whose server has one free.
+    fn next(&mut self) -> Option<(Site, oneshot::Sender<Slot>)> {
+        for _ in 0..self.turns.len() {
+            let site = self.turns.pop_front()?;
+            let Some(server) = self.servers.get_mut(&site) else { continue };
+            let next = if server.taken < PER_SERVER { server.next() } else { None };
+            if next.is_some() {
+                server.taken += 1;
+                self.taken += 1;
+            }
+            if server.waiting.is_empty() {
+                self.forget_idle(&site);
+            } else {
+                self.turns.push_back(site.clone());
+            }
+            if let Some(next) = next {
+                return Some((site, next));
+            }
+        }
+        None
+    }
+
+    fn forget_idle(&mut self, site: &Site) {
+        if self.servers.get(site).is_some_and(|server| server.taken == 0 && server.waiting.is_empty()) {
+            self.servers.remove(site);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "slots_tests.rs"]
+mod slots_tests;

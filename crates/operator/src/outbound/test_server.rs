@@ -13,6 +13,7 @@ use kube::client::Body;
 use rustls::ServerConfig;
 use serde_json::{Value, json};
 use sts_plus_api::phased_rollout::Query;
+use sts_plus_planner::phased_rollout::answer::Extent;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -245,5 +246,11 @@ pub(super) fn question(url: impl Into<String>, more: Value) -> Question {
     let Value::Object(more) = more else { panic!("{more} is no query") };
     query.as_object_mut().unwrap().extend(more);
     let query: Query = serde_json::from_value(query).unwrap();
-    Question { namespace: NAMESPACE.into(), expr: query.expr.clone(), query, guard: None }
+    Question {
+        namespace: NAMESPACE.into(),
+        expr: query.expr.clone(),
+        extent: Extent::Values,
+        query,
+        guard: None,
+    }
 }

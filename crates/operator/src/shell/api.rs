@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{Method, Request, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kube::client::Body;
 use serde_json::Value;
@@ -28,11 +28,9 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// A page of a list may be megabytes behind a busy server.
 pub const LIST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// One answer: a page of 500 objects of the size etcd allows in practice, with room to spare.
-const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
-
-/// One line of a watch: etcd refuses objects over 1.5 MiB, and JSON may double that.
-const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
+/// One object, as an answer, or as a line of a watch: etcd refuses objects over 1.5 MiB, and JSON may double that. Pages
+/// of lists have the same limit: 500 pods take half of it, and where a page does not fit it is asked for with fewer objects.
+const MAX_ANSWER_BYTES: usize = 8 * 1024 * 1024;
 
 /// How long to wait after a 429 that does not say.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -78,6 +76,12 @@ pub enum ApiError {
     /// No usable answer: whether it was done is unknown.
     #[error("no answer: {0}")]
     Unanswered(String),
+    /// A page of a list is larger than an answer may be.
+    #[error("the page is larger than {} MiB", limit / 1024 / 1024)]
+    TooLarge {
+        /// So many bytes are taken.
+        limit: usize,
+    },
 }
 
 impl ApiError {
@@ -90,7 +94,7 @@ impl ApiError {
             | Self::Gone(words)
             | Self::Forbidden(words)
             | Self::Refused { message: words, .. } => words.clone(),
-            Self::Throttled { .. } | Self::Unanswered(_) => self.to_string(),
+            Self::Throttled { .. } | Self::Unanswered(_) | Self::TooLarge { .. } => self.to_string(),
         }
     }
 
@@ -336,7 +340,7 @@ impl Api {
         self.call("get", Method::GET, place, &[], None, self.call_limit).await
     }
 
-    /// Reads a page of a list.
+    /// Reads a page of a list. One that is too large is told as such, so that fewer objects can be asked for.
     pub async fn list(&self, place: Place<'_>, query: &[(&str, &str)]) -> Result<Vec<u8>, ApiError> {
         self.call("list", Method::GET, place, query, None, LIST_TIMEOUT).await
     }
@@ -406,9 +410,14 @@ impl Api {
         limit: Duration,
     ) -> Result<Vec<u8>, ApiError> {
         let answer = self.send(verb, method, place, query, body, limit).await?;
-        let collected = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect();
-        let bytes = tokio::time::timeout(limit, collected).await.map_err(|_| timed_out(limit))?;
-        Ok(bytes.map_err(|error| ApiError::Unanswered(error.to_string()))?.to_bytes().to_vec())
+        let collected = collect(answer.into_body());
+        match tokio::time::timeout(limit, collected).await.map_err(|_| timed_out(limit))? {
+            // What a write did whose answer is too large is as unknown as without one.
+            Err(error @ ApiError::TooLarge { .. }) if verb != "list" => {
+                Err(ApiError::Unanswered(error.to_string()))
+            }
+            collected => collected,
+        }
     }
 
     /// Sends a request; an answer that is not a success becomes an error here.
@@ -454,6 +463,20 @@ impl Api {
     }
 }
 
+/// Collects an answer without ever holding it twice.
+async fn collect(mut body: Body) -> Result<Vec<u8>, ApiError> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| ApiError::Unanswered(shorten(&describe(&error))))?;
+        let Some(data) = frame.data_ref() else { continue };
+        if bytes.len().saturating_add(data.len()) > MAX_ANSWER_BYTES {
+            return Err(ApiError::TooLarge { limit: MAX_ANSWER_BYTES });
+        }
+        bytes.extend_from_slice(data);
+    }
+    Ok(bytes)
+}
+
 fn timed_out(limit: Duration) -> ApiError {
     ApiError::Unanswered(format!("nothing came within {} s", limit.as_secs()))
 }
@@ -486,11 +509,8 @@ async fn refusal(answer: http::Response<Body>) -> ApiError {
     let code = answer.status();
     let retry_after =
         answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    let collected = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect();
-    let bytes = match tokio::time::timeout(CALL_TIMEOUT, collected).await {
-        Ok(Ok(body)) => body.to_bytes().to_vec(),
-        Ok(Err(_)) | Err(_) => Vec::new(),
-    };
+    let collected = tokio::time::timeout(CALL_TIMEOUT, collect(answer.into_body())).await;
+    let bytes = collected.ok().and_then(Result::ok).unwrap_or_default();
     let status: Option<Value> = serde_json::from_slice(&bytes).ok();
     let words = status.as_ref().and_then(|status| status.get("message")?.as_str());
     let message = shorten(words.map_or_else(|| String::from_utf8_lossy(&bytes), Into::into).trim());
@@ -541,8 +561,8 @@ impl Lines {
                 return Ok(Some(std::mem::replace(&mut self.buffer, rest)));
             }
             self.scanned = self.buffer.len();
-            if self.buffer.len() > MAX_LINE_BYTES {
-                return Err(ApiError::Unanswered(format!("a line of over {MAX_LINE_BYTES} bytes")));
+            if self.buffer.len() > MAX_ANSWER_BYTES {
+                return Err(ApiError::Unanswered(format!("a line of over {MAX_ANSWER_BYTES} bytes")));
             }
             match tokio::time::timeout(idle_limit, self.body.frame()).await {
                 Err(_) => return Err(timed_out(idle_limit)),

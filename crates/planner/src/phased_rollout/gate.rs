@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use sts_plus_api::phased_rollout::{Approval, CheckStatus, GateState, GateStatus, Query, Verdict};
 
-use super::answer::{Answer, QueryError};
+use super::answer::{Answer, Extent, QueryError};
 use super::judge::judge;
 use super::placeholders::Subject;
 use super::policy::{Check, Policy};
@@ -57,9 +57,11 @@ pub struct Question {
     /// Whom to ask, and how.
     pub query: Query,
     /// The expression, placeholders filled in.
-    pub expr: String,
+    pub expr: Result<String, QueryError>,
+    /// How much of its answer is wanted.
+    pub extent: Extent,
     /// The guard query, placeholders filled in.
-    pub guard: Option<String>,
+    pub guard: Option<Result<String, QueryError>>,
 }
 
 /// What a gate stands on.
@@ -431,6 +433,7 @@ fn ask(check: &Check, partition: i32, ground: &Ground<'_>) -> Question {
         check: check.name.clone(),
         step: Step { generation: ground.generation, revision: ground.revision.into(), partition },
         expr: subject.fill(&check.query.expr),
+        extent: check.rule.extent(),
         guard: check.guard.as_ref().map(|guard| subject.fill(guard)),
         query: check.query.clone(),
     }

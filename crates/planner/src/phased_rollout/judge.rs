@@ -1,8 +1,10 @@
 //! From an answer to a verdict. Nobody flips the meaning of a query unnoticed: this file is the only place for it.
 
-use sts_plus_api::phased_rollout::{Compare, ErrorPolicy, NoDataPolicy, Operator, Reduce, Verdict};
+use sts_plus_api::phased_rollout::{
+    Compare, ErrorPolicy, NoDataPolicy, Operator, Reduce, Verdict, WarningPolicy,
+};
 
-use super::answer::{Answer, Data, QueryError};
+use super::answer::{Answer, Data, QueryError, Weight};
 use super::policy::{Check, Rule};
 use crate::planted::{self, Bug};
 
@@ -11,6 +13,9 @@ const NAMED_VALUES: usize = 3;
 
 /// Characters of a text answer that are kept: it reaches the status.
 const MAX_TEXT_CHARACTERS: usize = 64;
+
+/// Warnings and infos of one answer that are kept: they reach the status.
+pub const MAX_REMARKS: usize = 5;
 
 /// What a query counts as, and why in words.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,29 +38,36 @@ pub fn judge(
 ) -> Judgement {
     match guard {
         Some(Err(error)) => return failed(check, "the guard query", error),
-        Some(Ok(guard)) if is_empty(&guard.data) => {
-            return Judgement {
-                verdict: counted(check, Verdict::Error),
-                value: None,
-                error: Some(
-                    "the guard query in requireData returned no data: is anything scraped?".to_owned(),
-                ),
-                warnings: guard.warnings.clone(),
-            };
+        Some(Ok(guard)) => {
+            let empty = is_empty(&guard.data);
+            let silent =
+                || "the guard query in requireData returned no data: is anything scraped?".to_owned();
+            let error = doubt(check, "the guard query", guard, empty).or_else(|| empty.then(silent));
+            if let Some(error) = error {
+                return unusable(check, guard, error);
+            }
         }
-        Some(Ok(_)) | None => {}
+        None => {}
     }
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => return failed(check, "the query", error),
     };
-    let empty = is_empty(&answer.data);
+    let numbers = numbers(&answer.data);
+    // A value that is not a number counts as absent where values are compared, so an answer of such values is empty.
+    let empty = match &check.rule {
+        Rule::Compare { .. } => matches!(&numbers, Ok(numbers) if numbers.is_empty()),
+        Rule::NoData | Rule::Data { .. } => is_empty(&answer.data),
+    };
+    if let Some(error) = doubt(check, "the query", answer, empty) {
+        return unusable(check, answer, error);
+    }
     let passed = |passed: bool| if passed { Verdict::Pass } else { Verdict::Fail };
     let verdict = match &check.rule {
         Rule::NoData => passed(empty),
         Rule::Data { no_data } if empty => without_data(*no_data),
         Rule::Data { .. } => Verdict::Pass,
-        Rule::Compare { compare, no_data } => match numbers(&answer.data) {
+        Rule::Compare { compare, no_data } => match numbers {
             Ok(numbers) if numbers.is_empty() => without_data(*no_data),
             Ok(numbers) => passed(compares(compare, &numbers)),
             Err(text) => {
@@ -64,7 +76,38 @@ pub fn judge(
             }
         },
     };
-    Judgement { verdict, value: Some(in_words(&answer.data)), error: None, warnings: answer.warnings.clone() }
+    Judgement { verdict, value: Some(in_words(answer)), error: None, warnings: remarks(answer) }
+}
+
+/// What keeps an answer from being believed: it may lack the very series that matter.
+fn doubt(check: &Check, what: &str, answer: &Answer, empty: bool) -> Option<String> {
+    if answer.partial {
+        let why = "its answer is partial: the server could not read all of the data (isPartial)";
+        return Some(format!("{what} got no usable answer: {why}"));
+    }
+    let matters = |warning: &&String| match (check.on_warnings, Weight::of(warning)) {
+        (WarningPolicy::Ignore, _) | (_, Weight::Info) => false,
+        (WarningPolicy::Error, Weight::Evaluation) => empty,
+        (WarningPolicy::Error, Weight::Incomplete) => true,
+    };
+    let warning = answer.warnings.iter().find(matters)?;
+    Some(format!(
+        "{what} got no usable answer: its answer carries a warning, which only onWarnings: Ignore accepts: {warning}"
+    ))
+}
+
+fn unusable(check: &Check, answer: &Answer, error: String) -> Judgement {
+    Judgement {
+        verdict: counted(check, Verdict::Error),
+        value: None,
+        error: Some(error),
+        warnings: remarks(answer),
+    }
+}
+
+/// What the server said besides the result: it reaches the status.
+fn remarks(answer: &Answer) -> Vec<String> {
+    answer.warnings.iter().chain(&answer.infos).take(MAX_REMARKS).cloned().collect()
 }
 
 fn failed(check: &Check, what: &str, error: &QueryError) -> Judgement {
@@ -130,13 +173,14 @@ fn compares(compare: &Compare, numbers: &[f64]) -> bool {
     }
 }
 
-fn in_words(data: &Data) -> String {
-    match data {
+fn in_words(answer: &Answer) -> String {
+    match &answer.data {
         Data::Series(values) if values.is_empty() => "no data".to_owned(),
         Data::Series(values) => {
             let named: Vec<_> = values.iter().take(NAMED_VALUES).map(ToString::to_string).collect();
-            let more = if values.len() > NAMED_VALUES { ", ..." } else { "" };
-            format!("{} series: {}{more}", values.len(), named.join(", "))
+            let rest = if values.len() > NAMED_VALUES { ", ..." } else { "" };
+            let least = if answer.more { " or more" } else { "" };
+            format!("{}{least} series: {}{rest}", values.len(), named.join(", "))
         }
         Data::Scalar(value) => format!("scalar {value}"),
         Data::Text(text) => {

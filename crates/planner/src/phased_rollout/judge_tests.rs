@@ -1,3 +1,4 @@
+use sts_plus_api::phased_rollout::WarningPolicy;
 use sts_plus_api::phased_rollout::{Compare, ErrorPolicy, NoDataPolicy, Operator, Query, Reduce, Verdict};
 
 use super::{Judgement, judge};
@@ -14,6 +15,7 @@ fn check(rule: Rule) -> Check {
         errors: None,
         rule,
         on_error: ErrorPolicy::Wait,
+        on_warnings: WarningPolicy::Error,
         guard: None,
         query: Query {
             expr: "up{}".to_owned(),
@@ -34,7 +36,7 @@ fn compare(operator: Operator, threshold: f64, reduce: Reduce) -> Rule {
 
 #[expect(clippy::unnecessary_wraps, reason = "a reply like the others")]
 fn answer(data: Data) -> Result<Answer, QueryError> {
-    Ok(Answer { data, warnings: Vec::new() })
+    Ok(Answer::new(data))
 }
 
 fn verdict(rule: Rule, data: Data) -> Verdict {
@@ -137,12 +139,96 @@ fn a_guard_query_must_return_data_before_the_check_is_judged() {
     assert_eq!(error.unwrap(), "the server refuses the guard query (400): parse error");
 }
 
+fn remarked(data: Data, partial: bool, warnings: &[&str], infos: &[&str]) -> Answer {
+    let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+    Answer { partial, warnings: owned(warnings), infos: owned(infos), ..Answer::new(data) }
+}
+
+/// An answer from which series are missing must not let a pod pass, nor count as a failure.
+#[test]
+fn a_partial_answer_or_one_with_a_warning_is_no_verdict() {
+    use Verdict::{Error, Fail, Pass};
+    const INFO: &str = "PromQL info: metric might not be a counter";
+    const PROMQL: &str = "PromQL warning: ignored histograms in a range";
+    const OTHER: &str = "store 10.0.0.7:10901 is not reachable";
+    let no_data = || Rule::NoData;
+    let data = || Rule::Data { no_data: NoDataPolicy::Pass };
+    let less = || Rule::Compare {
+        compare: Compare { operator: Operator::Less, threshold: 5.0, reduce: Reduce::All },
+        no_data: NoDataPolicy::Pass,
+    };
+    let (none, some) = (Data::Series(vec![]), Data::Series(vec![1.0]));
+    let not_a_number = Data::Series(vec![f64::NAN]);
+    let none_info = || remarked(none.clone(), false, &[INFO], &["anything"]);
+    let cases: [(Rule, Answer, [Verdict; 2]); 19] = [
+        // Per rule: with onWarnings Error, and with Ignore.
+        (no_data(), none_info(), [Pass, Pass]),
+        (data(), none_info(), [Pass, Pass]),
+        (less(), none_info(), [Pass, Pass]),
+        (no_data(), remarked(none.clone(), false, &[PROMQL], &[]), [Error, Pass]),
+        (no_data(), remarked(some.clone(), false, &[PROMQL], &[]), [Fail, Fail]),
+        (data(), remarked(none.clone(), false, &[PROMQL], &[]), [Error, Pass]),
+        (data(), remarked(some.clone(), false, &[PROMQL], &[]), [Pass, Pass]),
+        (less(), remarked(none.clone(), false, &[PROMQL], &[]), [Error, Pass]),
+        (less(), remarked(some.clone(), false, &[PROMQL], &[]), [Pass, Pass]),
+        (less(), remarked(not_a_number.clone(), false, &[PROMQL], &[]), [Error, Pass]),
+        (no_data(), remarked(none.clone(), false, &[INFO, PROMQL, OTHER], &[]), [Error, Pass]),
+        (no_data(), remarked(some.clone(), false, &[OTHER], &[]), [Error, Fail]),
+        (data(), remarked(some.clone(), false, &[OTHER], &[]), [Error, Pass]),
+        (less(), remarked(some.clone(), false, &[OTHER], &[]), [Error, Pass]),
+        (less(), remarked(Data::Scalar(1.0), false, &[OTHER], &[]), [Error, Pass]),
+        (no_data(), remarked(none.clone(), true, &[], &[]), [Error, Error]),
+        (no_data(), remarked(some.clone(), true, &[], &[]), [Error, Error]),
+        (data(), remarked(some.clone(), true, &[], &[]), [Error, Error]),
+        (less(), remarked(some.clone(), true, &[], &[]), [Error, Error]),
+    ];
+    for (rule, answer, verdicts) in cases {
+        for (on_warnings, expected) in [WarningPolicy::Error, WarningPolicy::Ignore].into_iter().zip(verdicts)
+        {
+            let check = Check { on_warnings, ..check(rule.clone()) };
+            let judged = judge(&check, &Ok(answer.clone()), None);
+            assert_eq!(judged.verdict, expected, "{rule:?} {on_warnings:?} {answer:?}");
+            assert_eq!(judged.error.is_some(), expected == Error, "{judged:?}");
+            let strict = Check { on_error: ErrorPolicy::Fail, ..check };
+            let counted = if expected == Error { Fail } else { expected };
+            assert_eq!(judge(&strict, &Ok(answer.clone()), None).verdict, counted, "errorPolicy Fail");
+        }
+    }
+    let judged = judge(&check(Rule::NoData), &Ok(remarked(none.clone(), false, &[OTHER], &["i"])), None);
+    assert_eq!(judged.warnings, [OTHER, "i"], "the status shows both");
+    assert!(judged.error.unwrap().contains(OTHER));
+}
+
+#[test]
+fn the_guard_query_is_held_to_the_same_rules() {
+    let guarded = |guard: Answer, on_warnings| {
+        let check = Check { on_warnings, ..check(Rule::NoData) };
+        judge(&check, &answer(Data::Series(vec![])), Some(&Ok(guard))).verdict
+    };
+    let some = || Data::Series(vec![1.0]);
+    for (guard, verdicts) in [
+        (remarked(some(), true, &[], &[]), [Verdict::Error; 2]),
+        (remarked(some(), false, &["cut"], &[]), [Verdict::Error, Verdict::Pass]),
+        (remarked(some(), false, &["PromQL warning: w"], &[]), [Verdict::Pass; 2]),
+        (remarked(some(), false, &["PromQL info: i"], &["i"]), [Verdict::Pass; 2]),
+        (remarked(Data::Series(vec![]), false, &["PromQL warning: w"], &[]), [Verdict::Error; 2]),
+    ] {
+        for (on_warnings, expected) in [WarningPolicy::Error, WarningPolicy::Ignore].into_iter().zip(verdicts)
+        {
+            assert_eq!(guarded(guard.clone(), on_warnings), expected, "{guard:?} {on_warnings:?}");
+        }
+    }
+}
+
 #[test]
 fn values_are_told_in_few_words() {
     let told = |data| judge(&check(Rule::NoData), &answer(data), None).value.unwrap();
     assert_eq!(told(Data::Series(vec![])), "no data");
     assert_eq!(told(Data::Series(vec![1.5, 2.0])), "2 series: 1.5, 2");
     assert_eq!(told(Data::Series(vec![1.0; 9])), "9 series: 1, 1, 1, ...");
+    let stopped = Answer { more: true, ..Answer::new(Data::Series(vec![5.0])) };
+    let value = judge(&check(Rule::NoData), &Ok(stopped), None).value.unwrap();
+    assert_eq!(value, "1 or more series: 5", "reading stops at the first");
     assert_eq!(told(Data::Scalar(0.25)), "scalar 0.25");
     assert_eq!(told(Data::Text("\"é".repeat(100))).chars().filter(|c| *c == 'é').count(), 32, "bounded");
 }

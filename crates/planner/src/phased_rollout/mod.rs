@@ -58,7 +58,7 @@ pub struct World {
     /// The sets that it has managed so far or that carry its mark, the target included, in the order in which they are
     /// released: by name, and the one that the status names last.
     pub held: Vec<Arc<SetRow>>,
-    /// The other rollouts of the namespace.
+    /// Other rollouts that name a set that this one names or manages: at least those that are the first in line for it.
     pub others: Vec<Arc<RolloutRow>>,
     /// The other sets of the target's rollout group, with their pods.
     pub neighbours: Vec<Member>,

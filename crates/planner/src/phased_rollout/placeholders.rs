@@ -1,6 +1,10 @@
 //! What stands for what in a query.
 
-use std::fmt::Write;
+use super::answer::QueryError;
+
+/// How long an expression may get, in bytes, when its placeholders are filled in. The schema allows 16 KiB before that;
+/// this is room for the names of some thousand updated pods, and servers compile such an alternation anew each time.
+pub const MAX_FILLED_BYTES: usize = 64 * 1024;
 
 /// No pod has this name, so that a query about updated pods is about none before the first.
 const NO_POD: &str = "-";
@@ -22,45 +26,61 @@ pub struct Subject<'a> {
 
 impl Subject<'_> {
     /// Fills the placeholders in; whatever else stands between braces is none of them and stays.
-    pub fn fill(&self, expr: &str) -> String {
-        let mut filled = String::with_capacity(expr.len());
+    pub fn fill(&self, expr: &str) -> Result<String, QueryError> {
+        let mut filled = Filled(String::with_capacity(expr.len()));
         let mut rest = expr;
         while let Some((before, after)) = rest.split_once("${") {
-            filled.push_str(before);
-            let known = after.split_once('}').and_then(|(name, after)| Some((self.value(name)?, after)));
-            if let Some((value, after)) = known {
-                filled.push_str(&value);
-                rest = after;
-            } else {
-                filled.push_str("${");
-                rest = after;
-            }
+            filled.push(before)?;
+            rest = match after.split_once('}') {
+                Some((name, behind)) if self.fill_in(name, &mut filled)? => behind,
+                _ => {
+                    filled.push("${")?;
+                    after
+                }
+            };
         }
-        filled.push_str(rest);
-        filled
+        filled.push(rest)?;
+        Ok(filled.0)
     }
 
-    fn value(&self, name: &str) -> Option<String> {
-        let value = match name {
-            "namespace" => self.namespace.to_owned(),
-            "set" => self.set.to_owned(),
-            "pod" => self.pod.to_owned(),
-            "revision" => self.revision.to_owned(),
-            "updatedPods" => self.alternation(),
-            _ => return None,
-        };
-        Some(value)
+    /// Writes what a placeholder stands for, unless it is none.
+    fn fill_in(&self, name: &str, filled: &mut Filled) -> Result<bool, QueryError> {
+        match name {
+            "namespace" => filled.push(self.namespace)?,
+            "set" => filled.push(self.set)?,
+            "pod" => filled.push(self.pod)?,
+            "revision" => filled.push(self.revision)?,
+            "updatedPods" => self.alternation(filled)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// `web-2|web-1`; a dot in a name is a dot, in any kind of quotes.
-    fn alternation(&self) -> String {
-        let mut names = String::new();
+    fn alternation(&self, filled: &mut Filled) -> Result<(), QueryError> {
         for (position, pod) in self.updated.iter().enumerate() {
-            let separator = if position == 0 { "" } else { "|" };
-            // Writing to a string does not fail.
-            write!(names, "{separator}{}", pod.replace('.', "[.]")).ok();
+            filled.push(if position == 0 { "" } else { "|" })?;
+            filled.push(&pod.replace('.', "[.]"))?;
         }
-        if names.is_empty() { NO_POD.to_owned() } else { names }
+        if self.updated.is_empty() { filled.push(NO_POD) } else { Ok(()) }
+    }
+}
+
+/// An expression that does not outgrow its limit: the names of ten thousand pods, a thousand times over, would not fit
+/// into memory.
+struct Filled(String);
+
+impl Filled {
+    fn push(&mut self, text: &str) -> Result<(), QueryError> {
+        if self.0.len().saturating_add(text.len()) > MAX_FILLED_BYTES {
+            return Err(QueryError::Config(format!(
+                "with its placeholders filled in it is longer than {} KiB: match pods by ${{set}} or ${{revision}} \
+                 instead of ${{updatedPods}}",
+                MAX_FILLED_BYTES / 1024
+            )));
+        }
+        self.0.push_str(text);
+        Ok(())
     }
 }
 

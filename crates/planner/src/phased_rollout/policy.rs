@@ -6,8 +6,10 @@ use std::fmt;
 use jiff::SignedDuration;
 use sts_plus_api::phased_rollout::{
     self as api, Approval, Compare, ErrorPolicy, NoDataPolicy, OnFailure, PassWhen, PhasedRolloutSpec, Query,
-    ReleasePolicy,
+    ReleasePolicy, WarningPolicy,
 };
+
+use super::answer::Extent;
 
 /// Checks of one rollout: each is a query per period, and all of them must fit on a screen.
 pub const MAX_CHECKS: usize = 16;
@@ -61,6 +63,8 @@ pub struct Check {
     pub rule: Rule,
     /// What an error counts as.
     pub on_error: ErrorPolicy,
+    /// Whether warnings make an answer an error.
+    pub on_warnings: WarningPolicy,
     /// The query that must return data first.
     pub guard: Option<String>,
     /// The query and whom to ask.
@@ -84,6 +88,18 @@ pub enum Rule {
         /// What an empty one counts as.
         no_data: NoDataPolicy,
     },
+}
+
+impl Rule {
+    /// How much of an answer it needs.
+    pub fn extent(&self) -> Extent {
+        match self {
+            // With a series the check has failed, whatever else there is.
+            Self::NoData => Extent::First,
+            Self::Data { .. } => Extent::Presence,
+            Self::Compare { .. } => Extent::Values,
+        }
+    }
 }
 
 impl Check {
@@ -282,6 +298,7 @@ impl Check {
             errors: check.consecutive_error_limit,
             rule: rule?,
             on_error: check.error_policy,
+            on_warnings: check.on_warnings,
             guard: check.require_data.clone(),
             query: check.query.clone(),
         })

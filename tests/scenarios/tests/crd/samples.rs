@@ -41,6 +41,7 @@ pub(crate) fn least_with_defaults() -> Value {
             "successThreshold": 3,
             "passWhen": "NoData",
             "errorPolicy": "Wait",
+            "onWarnings": "Error",
             "query": {
                 "expr": "up",
                 "url": "http://prom:9090",
@@ -104,6 +105,7 @@ fn full_check() -> Value {
         "requireData": "up",
         "noDataPolicy": "Wait",
         "errorPolicy": "Fail",
+        "onWarnings": "Ignore",
         "consecutiveErrorLimit": 3,
         "query": {
             "expr": "lag{set=\"${set}\"}",

@@ -8,6 +8,7 @@ use sts_plus_api::keys;
 use sts_plus_planner::planted::{self, Bug};
 use tokio::sync::watch;
 
+use super::pages::Pages;
 use super::store::{Applied, Name};
 use super::wire::{Line, Marker, Page, Undecodable};
 use super::{Cache, Listener};
@@ -15,9 +16,6 @@ use crate::shell::api::{Api, ApiError, Lines, Place, Resource, of_code};
 use crate::shell::backoff;
 use crate::shell::events::{Recorder, Regarding};
 use crate::shell::metrics::ResourceLabel;
-
-/// Objects per page where the server does not stream lists: kube-apiserver's own clients use the same.
-const PAGE_OBJECTS: &str = "500";
 
 /// How long the server keeps a watch open. Long, since each renewal is a request; dead connections are found
 /// by their silence instead.
@@ -156,23 +154,18 @@ impl Source {
     /// A paged list without a version, which is a consistent read.
     async fn page(&mut self, round: u64) -> Result<(), ApiError> {
         let mut listed = HashSet::new();
-        let mut next = String::new();
+        let mut pages = Pages::new();
         loop {
-            let mut query = vec![("limit", PAGE_OBJECTS)];
-            if !next.is_empty() {
-                query.push(("continue", next.as_str()));
-            }
-            let bytes = self.api.list(self.place(), &query).await?;
+            let bytes = pages.next(&self.api, self.place()).await?;
             let page: Page<'_> = serde_json::from_slice(&bytes)
                 .map_err(|error| ApiError::Unanswered(format!("unreadable page: {error}")))?;
-            for item in page.items {
+            for item in &page.items {
                 listed.extend(self.upsert(item.get()).name);
             }
-            if page.metadata.next.is_empty() {
+            if !pages.turn(&page) {
                 self.listed(round, page.metadata.resource_version, &listed);
                 return Ok(());
             }
-            next = page.metadata.next;
         }
     }
 

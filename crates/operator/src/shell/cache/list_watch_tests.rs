@@ -162,6 +162,32 @@ async fn a_first_list_is_streamed_with_an_empty_version_which_is_a_consistent_re
     }
 }
 
+/// Sets may carry a megabyte of annotations each, and a page of them would not fit into memory.
+#[tokio::test(start_paused = true)]
+async fn a_page_that_does_not_fit_is_asked_for_with_fewer_objects() {
+    let page = |items: Value, next: &str| json!({ "metadata": { "resourceVersion": "9", "continue": next }, "items": items });
+    let fat = |name: &str, version| {
+        let mut pod = pod(name, version);
+        pod["metadata"]["annotations"] = json!({ "fat": "x".repeat(5 << 20) });
+        pod
+    };
+    let server = Server::new([
+        Script::Document(400, json!({ "message": "sendInitialEvents is forbidden" })),
+        Script::Document(200, page(json!([pod("a-0", 3)]), "behind-0")),
+        Script::Document(200, page(json!([fat("a-1", 4), fat("a-2", 5)]), "behind-2")),
+        Script::Document(200, page(json!([fat("a-1", 4)]), "behind-1")),
+        Script::Document(200, page(json!([fat("a-2", 5)]), "")),
+    ]);
+    let followed = Followed::new(&server);
+    followed.listed().await;
+    assert_eq!(followed.store().count(Resource::Pods), 3);
+    let asked = server.asked();
+    let limit =
+        |number: usize| asked[number].split(['?', '&']).find(|part| part.starts_with("limit=")).unwrap();
+    assert_eq!([1, 2, 3, 4].map(limit), ["limit=500", "limit=500", "limit=62", "limit=62"]);
+    assert!(asked[3].contains("continue=behind-0"), "it goes on from where it was: {}", asked[3]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn where_the_server_does_not_stream_lists_are_paged_and_consistent() {
     let page = |items: Value, next: &str| json!({ "metadata": { "resourceVersion": "9", "continue": next }, "items": items });

@@ -8,6 +8,7 @@ mod claims;
 mod control;
 mod intern;
 mod list_watch;
+mod pages;
 mod revisions;
 mod rollouts;
 mod store;

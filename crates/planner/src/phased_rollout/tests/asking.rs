@@ -25,7 +25,7 @@ fn config(message: &str) -> Reply {
 
 #[expect(clippy::unnecessary_wraps, reason = "a reply like the others")]
 fn answer(data: Data) -> Reply {
-    Ok(Answer { data, warnings: Vec::new() })
+    Ok(Answer::new(data))
 }
 
 /// The answer, what it counts as, what the condition says, and how long until the next question.
@@ -160,9 +160,11 @@ fn b_a14_1_each_kind_of_answer_has_its_verdict_counters_next_look_and_words() {
 fn b_a14_1_a_warning_of_the_server_reaches_the_status() {
     let mut cluster = due();
     let warnings = vec!["exceeded the maximum number of points".to_owned()];
-    cluster.say(Ok(Answer { data: Data::Series(vec![1.0]), warnings: warnings.clone() }));
+    let answer = |data| Answer { warnings: warnings.clone(), ..Answer::new(data) };
+    cluster.say(Ok(answer(Data::Series(vec![]))));
     cluster.wake();
     assert_eq!(cluster.gate().checks[0].warnings, warnings);
+    assert_eq!(cluster.condition("Ready"), Some(("False", "PrometheusError")), "it may lack series");
     cluster.say(data());
     cluster.wake();
 }

@@ -176,6 +176,7 @@ pub(super) fn check() -> Check {
         require_data: None,
         no_data_policy: None,
         error_policy: sts_plus_api::phased_rollout::ErrorPolicy::Wait,
+        on_warnings: sts_plus_api::phased_rollout::WarningPolicy::Error,
         consecutive_error_limit: None,
         query: Query {
             expr: "up{}".to_owned(),
@@ -216,7 +217,7 @@ pub(super) fn empty() -> Reply {
 
 #[expect(clippy::unnecessary_wraps, reason = "a reply like the others")]
 pub(super) fn series(values: &[f64]) -> Reply {
-    Ok(Answer { data: Data::Series(values.to_vec()), warnings: Vec::new() })
+    Ok(Answer::new(Data::Series(values.to_vec())))
 }
 
 pub(super) fn broken() -> Reply {

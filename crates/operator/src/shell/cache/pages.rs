@@ -1,0 +1,48 @@
+//! A paged list whose pages shrink where one does not fit.
+
+use super::wire::Page;
+use crate::shell::api::{Api, ApiError, Place};
+
+/// Objects of the first page: kube-apiserver's own clients use the same.
+const PAGE_OBJECTS: u32 = 500;
+
+/// By how much a page shrinks that did not fit.
+const SHRINK: u32 = 8;
+
+/// The pages of one list.
+#[derive(Debug)]
+pub(super) struct Pages {
+    limit: u32,
+    next: String,
+}
+
+impl Pages {
+    pub(super) fn new() -> Self {
+        Self { limit: PAGE_OBJECTS, next: String::new() }
+    }
+
+    /// The next page. One that is larger than an answer may be is asked for again with fewer objects; a single object
+    /// always fits.
+    pub(super) async fn next(&mut self, api: &Api, place: Place<'_>) -> Result<Vec<u8>, ApiError> {
+        loop {
+            let limit = self.limit.to_string();
+            let mut query = vec![("limit", limit.as_str())];
+            if !self.next.is_empty() {
+                query.push(("continue", self.next.as_str()));
+            }
+            match api.list(place, &query).await {
+                Err(ApiError::TooLarge { .. }) if self.limit > 1 => {
+                    self.limit = (self.limit / SHRINK).max(1);
+                    tracing::info!(resource = %place.resource, objects = self.limit, "a page did not fit: smaller ones");
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Goes on behind this page. Returns whether there is anything.
+    pub(super) fn turn(&mut self, page: &Page<'_>) -> bool {
+        self.next.clone_from(&page.metadata.next);
+        !self.next.is_empty()
+    }
+}
