@@ -59,6 +59,13 @@ pub enum Reason {
         /// That strategy.
         strategy: Box<str>,
     },
+    /// The group is not rolled at all, because it has more sets than a group may have.
+    TooManySets {
+        /// How many it has.
+        sets: usize,
+        /// How many it may have.
+        limit: usize,
+    },
     /// The set's own controller has not yet looked at the present spec.
     NotObserved {
         /// The generation of the spec.
@@ -121,7 +128,7 @@ pub enum Severity {
 
 impl Reason {
     /// All kinds, as [`Reason::kind`] spells them: the values of the metric's label.
-    pub const KINDS: [&'static str; 13] = [
+    pub const KINDS: [&'static str; 14] = [
         "UpToDate",
         "Rolling",
         "WaitingForTurn",
@@ -131,6 +138,7 @@ impl Reason {
         "NotReady",
         "Paused",
         "GroupSkipped",
+        "TooManySets",
         "NotObserved",
         "Deleting",
         Self::WRITE_REFUSED,
@@ -169,6 +177,7 @@ impl Reason {
             Self::NotReady { .. } => "NotReady",
             Self::Paused => "Paused",
             Self::GroupSkipped { .. } => "GroupSkipped",
+            Self::TooManySets { .. } => "TooManySets",
             Self::NotObserved { .. } => "NotObserved",
             Self::Deleting => "Deleting",
             Self::WriteRefused { .. } => Self::WRITE_REFUSED,
@@ -191,6 +200,7 @@ impl Reason {
             Self::BudgetSpent { .. }
             | Self::NotReady { .. }
             | Self::Paused
+            | Self::TooManySets { .. }
             | Self::NotObserved { .. }
             | Self::Deleting => None,
         }
@@ -220,6 +230,9 @@ impl Reason {
             Self::GroupSkipped { set, .. } => {
                 format!("{set} gets the update strategy OnDelete, or leaves the group")
             }
+            Self::TooManySets { limit, .. } => {
+                format!("sets leave the group until it has {limit} or fewer")
+            }
             Self::NotObserved { generation } => {
                 format!("the StatefulSet controller reports observedGeneration {generation} and a revision")
             }
@@ -244,7 +257,7 @@ impl Reason {
             | Self::NotObserved { .. }
             | Self::WriteRefused { .. }
             | Self::NotInDomain { .. } => Severity::Warning,
-            Self::GroupSkipped { .. } => Severity::Error,
+            Self::GroupSkipped { .. } | Self::TooManySets { .. } => Severity::Error,
         }
     }
 }
@@ -276,6 +289,9 @@ impl fmt::Display for Reason {
                 f,
                 "the group is skipped because the update strategy of {set} is {strategy} and not OnDelete"
             ),
+            Self::TooManySets { sets, limit } => {
+                write!(f, "the group is skipped because it has {sets} sets; it may have at most {limit}")
+            }
             Self::NotObserved { generation } => write!(
                 f,
                 "waits because the StatefulSet controller has not reported a revision for generation {generation}"

@@ -6,7 +6,7 @@ fn refusal() -> Refusal {
     Refusal { webhook: Some("guard.example.com".into()), message: "not today".to_owned() }
 }
 
-fn one_of_each() -> [Reason; 13] {
+fn one_of_each() -> [Reason; 14] {
     let (set, revision): (Arc<str>, Arc<str>) = ("web-b".into(), "web-abc".into());
     let down = || "web-b-1 is not Ready".to_owned();
     [
@@ -19,6 +19,7 @@ fn one_of_each() -> [Reason; 13] {
         Reason::NotReady { down: down() },
         Reason::Paused,
         Reason::GroupSkipped { set: Arc::clone(&set), strategy: "RollingUpdate".into() },
+        Reason::TooManySets { sets: 2000, limit: 100 },
         Reason::NotObserved { generation: 7 },
         Reason::Deleting,
         Reason::WriteRefused { refusal: refusal() },
@@ -90,7 +91,7 @@ fn what_needs_a_look_is_a_warning_and_what_cannot_be_done_an_error() {
     ];
     for (kind, severity) in loud {
         let expected = match kind {
-            "GroupSkipped" => Severity::Error,
+            "GroupSkipped" | "TooManySets" => Severity::Error,
             _ if warnings.contains(&kind) => Severity::Warning,
             _ => Severity::Normal,
         };

@@ -474,7 +474,9 @@ fn claim_is_owned(inner: &mut Inner, now: Duration, claim: &str, object: &Value)
         inner.condemned.remove(claim);
         return;
     }
-    let Some((set, ordinal)) = of_claim(claim).filter(|_| !inner.condemned.contains_key(claim)) else { return };
+    let Some((set, ordinal)) = of_claim(claim).filter(|_| !inner.condemned.contains_key(claim)) else {
+        return;
+    };
     let condemning = inner.truth.sets.get(set).filter(|set| set.condemns_claim(now, ordinal));
     if let Some(uid) = condemning.map(|set| set.uid.clone()) {
         inner.condemned.insert(claim.to_owned(), uid);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use sts_plus_planner::plan::Action;
 use sts_plus_planner::reason::{Reason, Refusal, Severity};
 use sts_plus_planner::rollout_group::report::{Report, Transition, Warning};
-use sts_plus_planner::rollout_group::{self, Plan, World, plan, release};
+use sts_plus_planner::rollout_group::{self, MAX_MEMBERS, Plan, World, overlaps, plan, release};
 use sts_plus_planner::set::SetRow;
 use tokio::time::Instant;
 
@@ -56,8 +56,8 @@ pub struct RolloutGroups {
 /// What is remembered between passes. Losing it delays or repeats a message, nothing else.
 #[derive(Debug, Default)]
 struct Memory {
-    /// Per set UID: the warnings told.
-    warned: HashMap<Arc<str>, Vec<Warning>>,
+    /// Per group and set UID: the warnings told. Replaced as a whole, so that nothing is left of sets that are gone.
+    warned: HashMap<Domain, HashMap<Arc<str>, Vec<Warning>>>,
     /// What the planner is reminded of, and the term in which it came about: another leader may have reported since.
     groups: HashMap<Domain, (Epoch, rollout_group::Memory)>,
 }
@@ -101,7 +101,12 @@ const RELEASED: &str = "released/";
 /// The world of a group, from rows.
 pub fn world(store: &Store, domain: &Domain, unobserved_since: BTreeMap<Arc<str>, Timestamp>) -> World {
     let members = store.group(&domain.namespace, &domain.group);
-    let overlaps = store.overlaps(&domain.namespace, &members);
+    // A group that is skipped for its size is not looked at any closer.
+    let overlaps = if members.len() > MAX_MEMBERS {
+        Vec::new()
+    } else {
+        overlaps(&members, &store.grouped(&domain.namespace))
+    };
     let memory = rollout_group::Memory::default();
     World { group: Arc::clone(&domain.group), members, overlaps, unobserved_since, memory }
 }
@@ -157,6 +162,7 @@ impl RolloutGroups {
                 self.metrics.forget_group(&group, &Reason::KINDS);
                 self.executor.forget(domain);
                 self.memory().groups.remove(domain);
+                self.memory().warned.remove(domain);
             }
             Ok(Passed::Rolled { .. }) => {
                 self.metrics.group_pass(&group, started.elapsed(), Some(self.clock.now()));
@@ -286,11 +292,18 @@ impl RolloutGroups {
 
     /// Tells of transitions, in the log and as events.
     fn tell(&self, domain: &Domain, plan: &Plan) {
+        let before = self.memory().warned.remove(domain).unwrap_or_default();
         for report in &plan.reports {
             if report.transition == Transition::Changed {
                 self.announce(domain, report);
             }
-            self.warn(domain, report);
+            self.warn(domain, report, before.get(&report.set.uid).map(Vec::as_slice).unwrap_or_default());
+        }
+        let warned = plan.reports.iter().filter(|report| !report.warnings.is_empty());
+        let warned: HashMap<_, _> =
+            warned.map(|report| (Arc::clone(&report.set.uid), report.warnings.clone())).collect();
+        if !warned.is_empty() {
+            self.memory().warned.insert(domain.clone(), warned);
         }
     }
 
@@ -306,14 +319,7 @@ impl RolloutGroups {
     }
 
     /// Tells each fault in what the user wrote once, and again when it changes.
-    fn warn(&self, domain: &Domain, report: &Report) {
-        let uid = &report.set.uid;
-        let before = if report.warnings.is_empty() {
-            self.memory().warned.remove(uid)
-        } else {
-            self.memory().warned.insert(Arc::clone(uid), report.warnings.clone())
-        };
-        let before = before.unwrap_or_default();
+    fn warn(&self, domain: &Domain, report: &Report, before: &[Warning]) {
         for warning in report.warnings.iter().filter(|warning| !before.contains(warning)) {
             let (namespace, group, set) = (&domain.namespace, &domain.group, &report.set.name);
             tracing::warn!(%namespace, %group, %set, "{warning}");

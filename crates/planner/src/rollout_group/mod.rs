@@ -4,6 +4,7 @@
 //! is, asks the gatekeeper for each outdated pod of it, and says of every set why it is where it is
 //! ([`report`]). It remembers nothing: the next event brings the next plan.
 
+mod overlap;
 pub mod report;
 pub mod zone;
 
@@ -21,12 +22,21 @@ use crate::plan::{Action, Batch};
 use crate::planted::{self, Bug};
 use crate::reason::{Reason, Refusal};
 use crate::set::SetRow;
-use report::Report;
+pub use overlap::{Overlap, overlaps};
+use report::{Report, Transition};
 use zone::{Stage, Zone};
 
 /// How long a spec may stay unobserved by the set's own controller before it is worth telling: it normally
 /// takes milliseconds, and a state that is over before it is read is noise.
 pub const OBSERVATION_GRACE: SignedDuration = SignedDuration::from_secs(10);
+
+/// How many sets a group may have. A group is the zones of one workload, of which there are three or four; each change of
+/// a set or a pod is looked at together with all others of its group, so a group of thousands would cost the operator
+/// that many looks for each of its pods.
+pub const MAX_MEMBERS: usize = 100;
+
+/// How many sets are told in one pass that their group has too many: each is a write, and is followed by another pass.
+const TOLD_AT_ONCE: usize = 20;
 
 /// All that the decision may look at.
 #[derive(Clone, Debug)]
@@ -35,7 +45,7 @@ pub struct World {
     pub group: Arc<str>,
     /// The sets that carry the group's label, with their pods.
     pub members: Vec<Member>,
-    /// Other sets whose pods the selector of a member also matches, as (member, other, its group).
+    /// Members whose selector also matches the pods of another set, each once.
     pub overlaps: Vec<Overlap>,
     /// Since when the spec of a set (by UID) has been seen unobserved. Kept in memory only: losing it
     /// delays a message.
@@ -55,15 +65,6 @@ pub struct Memory {
     pub refused: BTreeMap<Arc<str>, Refusal>,
     /// Annotations and promotions that the server refuses.
     pub uninformed: BTreeMap<Arc<str>, Refusal>,
-}
-
-/// Two sets that select the same pods.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Overlap {
-    /// The member of this group.
-    pub set: Arc<str>,
-    /// The other set.
-    pub other: Arc<str>,
 }
 
 /// What to do for a group now, and what to say.
@@ -95,10 +96,17 @@ pub fn plan(world: &World, now: Timestamp) -> Plan {
     members.sort_by(|left, right| ordinal::natural(&left.set.name, &right.set.name));
     let zones: Vec<_> = members.into_iter().map(|member| Zone::judge(member, &world.memory, now)).collect();
     let turn = match zones.iter().find_map(Zone::foreign_strategy) {
+        _ if zones.len() > MAX_MEMBERS => {
+            Turn::Skipped(Reason::TooManySets { sets: zones.len(), limit: MAX_MEMBERS })
+        }
         Some(skipped) => Turn::Skipped(skipped),
         None => take_turn(&zones),
     };
-    let reports: Vec<_> = zones.iter().map(|zone| Report::of(zone, &zones, &turn, world, now)).collect();
+    let mut reports: Vec<_> = zones.iter().map(|zone| Report::of(zone, &zones, &turn, world, now)).collect();
+    if zones.len() > MAX_MEMBERS {
+        let due = reports.iter_mut().filter(|report| report.transition != Transition::None);
+        due.skip(TOLD_AT_ONCE).for_each(|report| report.transition = Transition::Unsettled);
+    }
 
     let unobserved = zones
         .iter()

@@ -1,17 +1,29 @@
 //! The PhasedRollouts, and the sets that they are about.
+//!
+//! One set may be named by ten thousand of them, of which one manages it and the others wait in line. So whatever happens
+//! is told to the first in line, never to all: else ten thousand that come, or go, would be looked at a hundred million
+//! times.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 
 use super::store::{Name, Touched, is_older};
 
-/// All rows, and an index from a set to the rollouts that name it or have managed it so far.
+/// How many in line for a set hear of changes: all where a set has two or three by mistake. Those behind them say the same
+/// as before until they are that far.
+const FRONT: usize = 8;
+
+/// All rows, and who is concerned by a set.
 #[derive(Debug, Default)]
 pub(super) struct Rollouts {
     rows: HashMap<Name, Arc<RolloutRow>>,
-    about: HashMap<Name, BTreeSet<Arc<str>>>,
+    /// Per set: the rollouts that name it and stay, in the order in which they get to manage it.
+    lines: HashMap<Name, BTreeSet<(Timestamp, Arc<str>)>>,
+    /// Per set: the rollouts that have managed it and are to let it go.
+    leaving: HashMap<Name, BTreeSet<Arc<str>>>,
 }
 
 impl Rollouts {
@@ -27,21 +39,25 @@ impl Rollouts {
         self.rows.keys()
     }
 
+    /// All of them, in no order.
     pub(super) fn all(&self) -> Vec<Arc<RolloutRow>> {
-        let mut all: Vec<_> = self.rows.values().cloned().collect();
-        all.sort_by(|left, right| (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name)));
-        all
+        self.rows.values().cloned().collect()
     }
 
     /// The rollouts that a change of this set concerns.
     pub(super) fn about(&self, namespace: &Arc<str>, set: &Arc<str>) -> Vec<Touched> {
-        let names = self.about.get(&(Arc::clone(namespace), Arc::clone(set)));
-        let touched =
-            |name: &Arc<str>| Touched::Rollout { namespace: Arc::clone(namespace), name: Arc::clone(name) };
-        names.into_iter().flatten().map(touched).collect()
+        let set = (Arc::clone(namespace), Arc::clone(set));
+        let leaving = self.leaving.get(&set).into_iter().flatten();
+        self.front(&set).chain(leaving).map(|name| touched(namespace, name)).collect()
     }
 
-    /// The other rollouts of the sets that this one names or has managed so far, and of those that carry its mark.
+    /// The first in line for a set.
+    fn front(&self, set: &Name) -> impl Iterator<Item = &Arc<str>> {
+        self.lines.get(set).into_iter().flatten().take(FRONT).map(|(_, name)| name)
+    }
+
+    /// The first in line for each set that a rollout names or has managed so far, or that carries its mark; the second
+    /// where it is the first.
     pub(super) fn rivals<'a>(
         &self,
         rollout: &RolloutRow,
@@ -49,15 +65,14 @@ impl Rollouts {
     ) -> Vec<Arc<RolloutRow>> {
         let marked = marked.map(|set| (Arc::clone(&rollout.namespace), Arc::clone(set)));
         let sets: BTreeSet<_> = sets_of(rollout).into_iter().chain(marked).collect();
-        let names: BTreeSet<_> = sets.iter().filter_map(|set| self.about.get(set)).flatten().collect();
-        let names = names.into_iter().filter(|name| **name != rollout.name);
-        names
-            .filter_map(|name| self.rows.get(&(Arc::clone(&rollout.namespace), Arc::clone(name))))
-            .cloned()
-            .collect()
+        let first = sets.iter().filter_map(|set| self.front(set).find(|name| **name != rollout.name));
+        let first: BTreeSet<_> = first.collect();
+        let row = |name: &Arc<str>| self.rows.get(&(Arc::clone(&rollout.namespace), Arc::clone(name)));
+        first.into_iter().filter_map(row).cloned().collect()
     }
 
-    /// Takes a rollout in. Others with the same target are concerned when it comes, goes or names another one.
+    /// Takes a rollout in. The first in line with the same target are concerned when one of them comes, goes or names
+    /// another one.
     pub(super) fn upsert(&mut self, row: RolloutRow) -> Vec<Touched> {
         let name = (Arc::clone(&row.namespace), Arc::clone(&row.name));
         let before = self.rows.get(&name);
@@ -69,33 +84,68 @@ impl Rollouts {
         });
         if same {
             self.rows.insert(name.clone(), Arc::new(row));
-            return vec![Touched::Rollout { namespace: name.0, name: name.1 }];
+            return vec![touched(&name.0, &name.1)];
         }
-        let mut touched = self.remove(&name);
-        for set in sets_of(&row) {
-            self.about.entry(set.clone()).or_default().insert(Arc::clone(&row.name));
-            touched.extend(self.about(&set.0, &set.1));
+        let mut concerned = self.remove(&name);
+        if let Some(set) = line_of(&row) {
+            self.lines.entry(set.clone()).or_default().insert((row.created, Arc::clone(&row.name)));
+            concerned.extend(self.concerned(&set, &row.name));
         }
-        touched.push(Touched::Rollout { namespace: Arc::clone(&name.0), name: Arc::clone(&name.1) });
+        if let Some(set) = left_by(&row) {
+            self.leaving.entry(set).or_default().insert(Arc::clone(&row.name));
+        }
+        concerned.push(touched(&name.0, &name.1));
         self.rows.insert(name, Arc::new(row));
-        touched
+        concerned
     }
 
     pub(super) fn remove(&mut self, name: &Name) -> Vec<Touched> {
         let Some(row) = self.rows.remove(name) else { return Vec::new() };
-        let mut touched =
-            vec![Touched::Rollout { namespace: Arc::clone(&name.0), name: Arc::clone(&name.1) }];
-        for set in sets_of(&row) {
-            touched.extend(self.about(&set.0, &set.1));
-            if let Some(names) = self.about.get_mut(&set) {
-                names.remove(&row.name);
-                if names.is_empty() {
-                    self.about.remove(&set);
-                }
-            }
+        let mut concerned = vec![touched(&name.0, &name.1)];
+        if let Some(set) = line_of(&row) {
+            concerned.extend(self.concerned(&set, &row.name));
+            remove_from(&mut self.lines, &set, &(row.created, Arc::clone(&row.name)));
         }
-        touched
+        if let Some(set) = left_by(&row) {
+            remove_from(&mut self.leaving, &set, &row.name);
+            concerned.extend(self.front(&set).map(|name| touched(&set.0, name)));
+        }
+        concerned
     }
+
+    /// Who is concerned when this one joins or leaves the line: nobody where it is far behind.
+    fn concerned(&self, set: &Name, name: &Arc<str>) -> Vec<Touched> {
+        // One more than hear of changes, so that whoever moves up is among them.
+        let front: Vec<_> =
+            self.lines.get(set).into_iter().flatten().take(FRONT + 1).map(|(_, name)| name).collect();
+        let is_in_front = front.contains(&name);
+        front.into_iter().filter(|_| is_in_front).map(|name| touched(&set.0, name)).collect()
+    }
+}
+
+fn touched(namespace: &Arc<str>, name: &Arc<str>) -> Touched {
+    Touched::Rollout { namespace: Arc::clone(namespace), name: Arc::clone(name) }
+}
+
+fn remove_from<T: Ord>(index: &mut HashMap<Name, BTreeSet<T>>, set: &Name, entry: &T) {
+    if let Some(entries) = index.get_mut(set) {
+        entries.remove(entry);
+        if entries.is_empty() {
+            index.remove(set);
+        }
+    }
+}
+
+/// The set that a rollout is in line for.
+fn line_of(rollout: &RolloutRow) -> Option<Name> {
+    let target = rollout.target().filter(|_| !rollout.deleting)?;
+    Some((Arc::clone(&rollout.namespace), Arc::from(target)))
+}
+
+/// The set that a rollout has managed and is to let go.
+fn left_by(rollout: &RolloutRow) -> Option<Name> {
+    let left = rollout.managed().filter(|managed| rollout.deleting || rollout.target() != Some(managed))?;
+    Some((Arc::clone(&rollout.namespace), Arc::from(left)))
 }
 
 /// The sets that a rollout names or has managed so far.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use sts_plus_api::phased_rollout::{PhasedRolloutStatus, Target};
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 
-use super::{Rollouts, Touched};
+use super::{FRONT, Rollouts, Touched};
 
 fn rollout(name: &str, version: u32, target: &str) -> RolloutRow {
     let spec = serde_json::json!({ "targetRef": target });
@@ -66,4 +66,50 @@ fn an_older_version_changes_nothing() {
     assert!(rollouts.upsert(rollout("a", 9, "db")).is_empty());
     let name = (Arc::from("ns"), Arc::from("a"));
     assert_eq!(rollouts.get(&name).and_then(|row| row.target().map(str::to_owned)).as_deref(), Some("web"));
+}
+
+/// Each of ten thousand would be looked at for each of the others: work and memory grow with their number instead.
+#[test]
+fn thousands_in_line_for_one_set_hear_of_changes_only_in_front() {
+    const MANY: usize = 10_000;
+    let name = |number: usize| format!("r{number:05}");
+    let mut rollouts = Rollouts::default();
+    let came: usize = (0..MANY).map(|number| rollouts.upsert(rollout(&name(number), 1, "web")).len()).sum();
+    assert!(came < 2 * MANY, "{came}");
+    assert!(rollouts.about(&"ns".into(), &"web".into()).len() <= FRONT);
+    let last = rollouts.get(&("ns".into(), name(MANY - 1).into())).unwrap();
+    assert_eq!(
+        rollouts
+            .rivals(last, std::iter::empty())
+            .iter()
+            .map(|rival| rival.name.to_string())
+            .collect::<Vec<_>>(),
+        ["r00000"]
+    );
+    // Deleted from the oldest on, so that each has the set when it goes; the others are told by the next in line.
+    let mut went = 0;
+    for number in 0..MANY {
+        let deleting = RolloutRow { deleting: true, ..rollout(&name(number), 2, "web") };
+        let told = rollouts.upsert(deleting);
+        if number + 1 < MANY {
+            assert!(names(&told).contains(&name(number + 1)), "the next one takes over");
+        }
+        went += told.len() + rollouts.remove(&("ns".into(), name(number).into())).len();
+    }
+    assert!(went < 20 * MANY, "{went}");
+    assert_eq!(rollouts.len(), 0);
+    assert!(rollouts.lines.is_empty() && rollouts.leaving.is_empty());
+}
+
+#[test]
+fn one_far_behind_in_line_concerns_nobody_else() {
+    let mut rollouts = Rollouts::default();
+    for number in 0..30 {
+        rollouts.upsert(rollout(&format!("r{number:02}"), 1, "web"));
+    }
+    assert_eq!(names(&rollouts.remove(&("ns".into(), "r20".into()))), ["r20"]);
+    assert_eq!(names(&rollouts.upsert(rollout("r99", 1, "web"))), ["r99"]);
+    // Whoever moves up hears of it.
+    let moved_up = rollouts.remove(&("ns".into(), "r03".into()));
+    assert!(names(&moved_up).contains(&"r08".to_owned()), "{moved_up:?}");
 }

@@ -7,7 +7,6 @@ use sts_plus_planner::health::Member;
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::plan::{Kind, Object};
 use sts_plus_planner::pod::PodRow;
-use sts_plus_planner::rollout_group::Overlap;
 use sts_plus_planner::set::SetRow;
 use sts_plus_planner::statefulset::world::Design;
 
@@ -102,7 +101,8 @@ pub(super) struct Rows {
     reached: HashMap<Resource, BTreeMap<Box<str>, u64>>,
 }
 
-/// All rows of the process.
+/// All rows of the process. Whoever asks gets rows to keep, and works on them once the lock is released: while it is
+/// held, nobody sees anything and no change comes in.
 #[derive(Debug, Default)]
 pub struct Store {
     rows: Mutex<Rows>,
@@ -130,39 +130,30 @@ impl Store {
 
     /// The sets of a group with their pods.
     pub fn group(&self, namespace: &Arc<str>, group: &Arc<str>) -> Vec<Member> {
-        let rows = self.rows();
-        let names = rows.groups.get(namespace).and_then(|groups| groups.get(group));
-        let sets = names.into_iter().flatten();
-        let sets = sets.filter_map(|set| rows.sets.get(&(Arc::clone(namespace), Arc::clone(set))));
-        sets.map(|set| {
-            let pods = rows.pods_of.get(&set.uid).into_iter().flatten().cloned();
-            Member::new(Arc::clone(set), pods)
-        })
-        .collect()
+        let found: Vec<_> = {
+            let rows = self.rows();
+            let names = rows.groups.get(namespace).and_then(|groups| groups.get(group));
+            let sets = names.into_iter().flatten();
+            let sets = sets.filter_map(|set| rows.sets.get(&(Arc::clone(namespace), Arc::clone(set))));
+            sets.map(|set| rows.with_pods(set)).collect()
+        };
+        found.into_iter().map(|(set, pods)| Member::new(set, pods)).collect()
     }
 
-    /// Pairs of a member of the group and another grouped set of the namespace whose pods it also selects.
-    pub fn overlaps(&self, namespace: &Arc<str>, members: &[Member]) -> Vec<Overlap> {
+    /// All sets of a namespace that are in a group.
+    pub fn grouped(&self, namespace: &Arc<str>) -> Vec<Arc<SetRow>> {
         let rows = self.rows();
         let grouped = rows.groups.get(namespace).into_iter().flat_map(BTreeMap::values).flatten();
-        let others: Vec<_> =
-            grouped.filter_map(|set| rows.sets.get(&(Arc::clone(namespace), Arc::clone(set)))).collect();
-        let pairs = members.iter().flat_map(|member| others.iter().map(move |other| (&member.set, *other)));
-        pairs
-            .filter(|(set, other)| set.uid != other.uid)
-            .filter(|(set, other)| {
-                set.selector.matches(|key| other.template_labels.get(key).map(|value| &**value))
-            })
-            .map(|(set, other)| Overlap { set: Arc::clone(&set.name), other: Arc::clone(&other.name) })
-            .collect()
+        grouped.filter_map(|set| rows.sets.get(&(Arc::clone(namespace), Arc::clone(set)))).cloned().collect()
     }
 
     /// One set with its pods.
     pub fn member(&self, namespace: &Arc<str>, name: &str) -> Option<Member> {
-        let rows = self.rows();
-        let set = rows.sets.get(&(Arc::clone(namespace), Arc::from(name)))?;
-        let pods = rows.pods_of.get(&set.uid).into_iter().flatten().cloned();
-        Some(Member::new(Arc::clone(set), pods))
+        let found = {
+            let rows = self.rows();
+            rows.sets.get(&(Arc::clone(namespace), Arc::from(name))).map(|set| rows.with_pods(set))
+        };
+        found.map(|(set, pods)| Member::new(set, pods))
     }
 
     /// One PhasedRollout.
@@ -170,7 +161,8 @@ impl Store {
         self.rows().rollouts.get(&(Arc::clone(namespace), Arc::clone(name))).cloned()
     }
 
-    /// The PhasedRollouts that name, or manage, one of the sets that this one does or that carry its mark; without itself.
+    /// The other PhasedRollouts that are the first in line for a set that this one names or manages, or that carries its
+    /// mark.
     pub fn rivals(&self, rollout: &RolloutRow) -> Vec<Arc<RolloutRow>> {
         let rows = self.rows();
         rows.rollouts.rivals(rollout, rows.marked(rollout).into_iter().flatten())
@@ -190,7 +182,9 @@ impl Store {
 
     /// All PhasedRollouts, by namespace and name.
     pub fn rollouts(&self) -> Vec<Arc<RolloutRow>> {
-        self.rows().rollouts.all()
+        let mut all = self.rows().rollouts.all();
+        all.sort_by(|left, right| (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name)));
+        all
     }
 
     /// One set.
@@ -200,20 +194,21 @@ impl Store {
 
     /// Sets in no group that still carry our annotation.
     pub fn released(&self) -> Vec<Arc<SetRow>> {
-        let rows = self.rows();
         let left = |set: &&Arc<SetRow>| set.group.is_none() && set.steering.rollout_status.is_some();
-        let mut released: Vec<_> = rows.sets.values().filter(left).cloned().collect();
+        let mut released: Vec<_> = self.rows().sets.values().filter(left).cloned().collect();
         released.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
         released
     }
 
     /// All groups, by namespace and name.
     pub fn groups(&self) -> Vec<(Arc<str>, Arc<str>)> {
-        let rows = self.rows();
-        let all = rows.groups.iter().flat_map(|(namespace, groups)| {
-            groups.keys().map(move |group| (Arc::clone(namespace), Arc::clone(group)))
-        });
-        let mut all: Vec<_> = all.collect();
+        let mut all: Vec<_> = {
+            let rows = self.rows();
+            let groups = rows.groups.iter().flat_map(|(namespace, groups)| {
+                groups.keys().map(move |group| (Arc::clone(namespace), Arc::clone(group)))
+            });
+            groups.collect()
+        };
         all.sort();
         all
     }
@@ -549,6 +544,10 @@ impl Rows {
             }
         }
         self.owner(&row)
+    }
+
+    fn with_pods(&self, set: &Arc<SetRow>) -> (Arc<SetRow>, Vec<Arc<PodRow>>) {
+        (Arc::clone(set), self.pods_of.get(&set.uid).cloned().unwrap_or_default())
     }
 
     fn owner(&self, pod: &PodRow) -> Option<Touched> {

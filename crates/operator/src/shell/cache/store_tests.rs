@@ -2,6 +2,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use sts_plus_planner::rollout_group::overlaps;
 
 use super::{Store, Touched, is_older};
 use crate::shell::api::Resource;
@@ -124,8 +125,11 @@ fn sets_that_select_the_same_pods_are_found() {
     store.upsert(Resource::StatefulSets, &set_json("a", Some("g"), 1));
     let twin = set_json("b", Some("h"), 2).replace("\"app\":\"b\"", "\"app\":\"a\"");
     store.upsert(Resource::StatefulSets, &twin);
+    store.upsert(Resource::StatefulSets, &set_json("c", None, 3).replace("\"app\":\"c\"", "\"app\":\"a\""));
     let members = store.group(&Arc::from("ns"), &Arc::from("g"));
-    let overlaps = store.overlaps(&Arc::from("ns"), &members);
+    let grouped = store.grouped(&Arc::from("ns"));
+    assert_eq!(grouped.len(), 2, "one is in no group");
+    let overlaps = overlaps(&members, &grouped);
     assert_eq!(overlaps.len(), 1);
     assert_eq!((&*overlaps[0].set, &*overlaps[0].other), ("a", "b"));
 }

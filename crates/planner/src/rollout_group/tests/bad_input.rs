@@ -1,8 +1,8 @@
 //! Input at its limits, and input that makes no sense: a clear word where the user looks, nothing lost.
 
 use super::cluster::{Cluster, full, given, zones};
-use crate::rollout_group::Overlap;
-use crate::rollout_group::report::Warning;
+use crate::rollout_group::report::{Transition, Warning};
+use crate::rollout_group::{MAX_MEMBERS, Overlap};
 
 #[test]
 fn every_budget_that_cannot_be_used_counts_as_one_and_is_told() {
@@ -184,4 +184,37 @@ fn a_skipped_group_says_so_on_every_set_and_does_nothing_else() {
     group.then(&["a GroupSkipped b", "b GroupSkipped b", "c GroupSkipped b"]);
     let two = group.strategy("a", "RollingUpdate").unobserved("c");
     two.then(&["a GroupSkipped a", "b GroupSkipped a", "c GroupSkipped a"]);
+}
+
+/// A group is the zones of one workload. Thousands of sets under one label are a mistake, or meant to hurt.
+#[test]
+fn a_group_of_too_many_sets_is_skipped_and_told_so_a_few_sets_at_a_time() {
+    let names: Vec<_> = (0..=MAX_MEMBERS).map(|number| format!("n{number}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let mut group = zones(&names, 1);
+    for name in &names {
+        group = group.old(name);
+    }
+    let at_the_limit = zones(&names[..MAX_MEMBERS], 1).old("n7");
+    assert!(at_the_limit.plan().reports.iter().all(|report| report.reason.kind() != "TooManySets"));
+    let mut passes = 0;
+    loop {
+        let plan = group.plan();
+        assert_eq!(plan.reports.len(), names.len());
+        for report in &plan.reports {
+            let message = report.reason.to_string();
+            assert!(message.contains("101 sets") && message.contains("at most 100"), "{message}");
+        }
+        let writes: Vec<_> = plan.batches.iter().flat_map(|batch| &batch.actions).collect();
+        assert!(writes.iter().all(|action| !action.disrupts()));
+        let told = plan.reports.iter().filter(|report| report.transition == Transition::Changed).count();
+        assert_eq!(writes.len(), told, "what is announced is written");
+        assert!(writes.len() <= 20, "{}", writes.len());
+        if writes.is_empty() {
+            break;
+        }
+        group.apply_all(&plan);
+        passes += 1;
+    }
+    assert_eq!(passes, 6, "each is told once");
 }
