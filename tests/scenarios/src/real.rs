@@ -1,5 +1,6 @@
 //! The trait over a real control plane, with hollow nodes instead of machines.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -30,6 +31,13 @@ const NATIVE: &str = "statefulset-controller";
 /// other.
 const NATIVE_SYNCS: &str = "--concurrent-statefulset-syncs=30";
 
+/// Where the Services of [`RealCluster::start_with_services`] are: the first address of a range of loopback addresses, which
+/// the API server calls and a test can listen at.
+pub const SERVICES: Ipv4Addr = Ipv4Addr::new(127, 96, 0, 0);
+
+/// They run the pods of Deployments.
+const DEPLOYMENTS: [&str; 2] = ["deployment-controller", "replicaset-controller"];
+
 /// etcd, kube-apiserver and kube-controller-manager, and hollow nodes in three zones.
 pub struct RealCluster {
     // Nodes stop before what they talk to.
@@ -54,34 +62,39 @@ impl RealCluster {
         features: &[&str],
     ) -> Result<Self, ControlPlaneError> {
         let controllers = HOLLOW_NODE_CONTROLLERS.iter().chain(&[QUOTAS]).map(|&name| name.into());
-        Self::launch(assets, streaming_lists, features, features, controllers.collect()).await
+        Self::launch(assets, streaming_lists, gates(features), features, controllers.collect()).await
+    }
+
+    /// One with Deployments, and with Services at loopback addresses: the API server reaches what a test listens at there,
+    /// and nobody where it does not, as with a Service that has no endpoints.
+    pub async fn start_with_services(assets: &Assets) -> Result<Self, ControlPlaneError> {
+        let controllers = HOLLOW_NODE_CONTROLLERS.iter().chain(&DEPLOYMENTS).map(|&name| name.into());
+        let range = vec![format!("--service-cluster-ip-range={SERVICES}/16")];
+        Self::launch(assets, true, range, &[], controllers.collect()).await
     }
 
     /// One without a StatefulSet controller, until [`Cluster::start_native`] is asked for Kubernetes' own. The features are
     /// those of the API server; the controllers of kube-controller-manager have the usual ones.
     pub async fn start_without_native(assets: &Assets, features: &[&str]) -> Result<Self, ControlPlaneError> {
-        Self::launch(assets, true, features, &[], all_but_native()).await
+        Self::launch(assets, true, gates(features), &[], all_but_native()).await
     }
 
     /// The same with lists that are not streamed.
     pub async fn start_without_native_and_streaming(assets: &Assets) -> Result<Self, ControlPlaneError> {
-        Self::launch(assets, false, &[], &[], all_but_native()).await
+        Self::launch(assets, false, Vec::new(), &[], all_but_native()).await
     }
 
     async fn launch(
         assets: &Assets,
         streaming_lists: bool,
-        server_features: &[&str],
+        api_server_flags: Vec<String>,
         manager_features: &[&str],
         controllers: Vec<String>,
     ) -> Result<Self, ControlPlaneError> {
-        let gates = |features: &[&str]| -> Vec<String> {
-            features.iter().map(|feature| format!("--feature-gates={feature}=true")).collect()
-        };
         let limits = ["--kube-api-qps=2000", "--kube-api-burst=4000"].map(str::to_owned);
         let options = Options {
             streaming_lists,
-            api_server_flags: gates(server_features),
+            api_server_flags,
             controllers,
             // Its own limiter would make every scenario wait for it: it allows 20 requests a second by default.
             controller_manager_flags: limits.into_iter().chain(gates(manager_features)).collect(),
@@ -198,6 +211,10 @@ impl Cluster for RealCluster {
             tokio::task::spawn_blocking(move || drop(running)).await.map_err(failed)
         })
     }
+}
+
+fn gates(features: &[&str]) -> Vec<String> {
+    features.iter().map(|feature| format!("--feature-gates={feature}=true")).collect()
 }
 
 fn all_but_native() -> Vec<String> {

@@ -1,12 +1,16 @@
-//! Every command of the README, in order, as printed, on a real API server.
+//! Every command of the README and of the page about moving from rollout-operator, in order, as printed, on a real API
+//! server.
 
 #![expect(
     clippy::unwrap_used,
     reason = "a test, which clippy recognises by an attribute that this kind does not have"
 )]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output};
+mod migration;
+mod shell;
+mod stand_in;
+
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -14,50 +18,57 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use sts_plus_harness::Assets;
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::shell::cache::Scope;
-use sts_plus_scenarios::binary;
 use sts_plus_scenarios::cluster::Cluster;
 use sts_plus_scenarios::observer::DEADLINE;
 use sts_plus_scenarios::operator::Operator;
 use sts_plus_scenarios::real::RealCluster;
 use tokio::runtime::Runtime;
 
+use crate::shell::{Shell, commands, page, printed};
+
 /// Commands that run this test, and so are run by whoever runs it, and what the tests of the playground run.
 const RUN_ELSEWHERE: [&str; 2] = ["make test", "cargo run"];
 
+/// What a trial does with the test bed.
+type Follow = fn(&Runtime, &Assets) -> Result<Completion, Failed>;
+
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // Each trial has a control plane of its own: two at once are slower than one after the other.
+    arguments.test_threads.get_or_insert(1);
     rustls::crypto::ring::default_provider().install_default().ok();
-    let trial =
-        Trial::ignorable_test("every_command_of_the_readme_works_as_printed", || match Assets::find() {
-            Ok(assets) => {
-                let runtime = Runtime::new().unwrap();
-                runtime.block_on(follow(&assets))
-            }
+    let trial = |name: &str, follow: Follow| {
+        Trial::ignorable_test(name, move || match Assets::find() {
+            Ok(assets) => follow(&Runtime::new().unwrap(), &assets),
             Err(missing) => missing.verdict(),
-        });
-    libtest_mimic::run(&arguments, vec![trial]).exit_code()
+        })
+    };
+    let trials = vec![
+        trial("every_command_of_the_readme_works_as_printed", |runtime, assets| {
+            runtime.block_on(readme(assets))
+        }),
+        trial("moving_from_rollout_operator_with_helm_locks_nobody_out_and_leads_back", |runtime, assets| {
+            runtime.block_on(migration::with_helm(assets))
+        }),
+        trial(
+            "moving_from_rollout_operator_without_helm_locks_nobody_out_and_leads_back",
+            |runtime, assets| runtime.block_on(migration::without_helm(assets)),
+        ),
+        trial(
+            "stopping_rollout_operator_first_locks_out_until_its_webhooks_are_deleted",
+            |runtime, assets| runtime.block_on(migration::locked_out(assets)),
+        ),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-async fn follow(assets: &Assets) -> Result<Completion, Failed> {
+async fn readme(assets: &Assets) -> Result<Completion, Failed> {
     let cluster: Arc<dyn Cluster> = Arc::new(RealCluster::start(assets, true).await.unwrap());
-    let all = || Some(vec!["*".to_owned()]);
-    let everything = PolicyRule {
-        api_groups: all(),
-        resources: all(),
-        verbs: vec!["*".to_owned()],
-        ..PolicyRule::default()
-    };
-    let reader = cluster.newcomer("reader").unwrap();
-    cluster.grant(&reader, None, vec![everything]).await.unwrap();
-    let shell = Shell {
-        folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."),
-        kubeconfig: cluster.kubeconfig(&reader).unwrap(),
-        programs: vec![assets.folder().to_owned(), binary::find().unwrap().parent().unwrap().to_owned()],
-    };
+    let shell = reader(assets, &*cluster).await;
     // The chart's own pods cannot run here: hollow nodes run no containers. This one does their work.
     let operator = Operator::start(&cluster.outside(), cluster.user(), Scope::Cluster, "readme");
 
-    let readme = std::fs::read_to_string(shell.folder.join("README.md")).unwrap();
+    let readme = page("README.md");
     let commands: Vec<_> = commands(&readme).collect();
     assert!(commands.len() > RUN_ELSEWHERE.len(), "the README has commands");
     let mut shown = String::new();
@@ -68,7 +79,7 @@ async fn follow(assets: &Assets) -> Result<Completion, Failed> {
         let output = shell.run(command);
         shown = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() {
-            return Err(format!("{command}\n{shown}{}", String::from_utf8_lossy(&output.stderr)).into());
+            return Err(format!("{command}\n{}", printed(&output)).into());
         }
     }
     // What the reader sees is what the README shows: the states and the words, not the revisions.
@@ -89,6 +100,20 @@ async fn follow(assets: &Assets) -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
+/// A terminal of somebody who may do everything.
+async fn reader(assets: &Assets, cluster: &dyn Cluster) -> Shell {
+    let all = || Some(vec!["*".to_owned()]);
+    let everything = PolicyRule {
+        api_groups: all(),
+        resources: all(),
+        verbs: vec!["*".to_owned()],
+        ..PolicyRule::default()
+    };
+    let reader = cluster.newcomer("reader").unwrap();
+    cluster.grant(&reader, None, vec![everything]).await.unwrap();
+    Shell::new(assets, cluster.kubeconfig(&reader).unwrap())
+}
+
 async fn ready(shell: &Shell) {
     until(DEADLINE, "the three zones to be Ready", || async {
         let status = String::from_utf8_lossy(&shell.run("sts-plus status").stdout).into_owned();
@@ -96,30 +121,4 @@ async fn ready(shell: &Shell) {
         ready.then_some(()).ok_or_else(|| NotYet::saw(status))
     })
     .await;
-}
-
-/// The lines of all `sh` blocks.
-fn commands(readme: &str) -> impl Iterator<Item = &str> {
-    let blocks = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```"));
-    blocks.flat_map(|(block, _)| block.lines()).map(str::trim).filter(|line| !line.is_empty())
-}
-
-struct Shell {
-    folder: PathBuf,
-    kubeconfig: PathBuf,
-    programs: Vec<PathBuf>,
-}
-
-impl Shell {
-    fn run(&self, command: &str) -> Output {
-        let machine = std::env::var_os("PATH").unwrap_or_default();
-        let path = self.programs.iter().cloned().chain(std::env::split_paths(&machine));
-        Command::new("sh")
-            .args(["-ec", command])
-            .current_dir(&self.folder)
-            .env("KUBECONFIG", &self.kubeconfig)
-            .env("PATH", std::env::join_paths(path).unwrap())
-            .output()
-            .unwrap()
-    }
 }
