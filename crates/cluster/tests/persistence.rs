@@ -107,7 +107,6 @@ fn stamp(map: &ConfigMap) -> String {
 fn killed() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("cluster.redb");
-    let runtime = tokio::runtime::Runtime::new()?;
     let mut told: BTreeMap<String, String> = BTreeMap::new();
     for kill in 0..KILLS {
         let mut child = Command::new(env::current_exe()?).env(FILE, &file).stdout(Stdio::piped()).spawn()?;
@@ -128,7 +127,10 @@ fn killed() -> Result<(), Failed> {
         }
         child.wait()?;
         // What nobody was told of and is there all the same has to stay from now on.
+        let runtime = tokio::runtime::Runtime::new()?;
         let found = runtime.block_on(look(&file, &told, kill))?;
+        // A client's server lives in a task; only with the runtime is the file certainly closed before the next one opens it.
+        drop(runtime);
         for (name, said) in &mut told {
             *said = found.get(name).cloned().unwrap_or_else(|| GONE.to_owned());
         }
@@ -203,6 +205,8 @@ fn without_room() -> Result<(), Failed> {
     let file = folder.path().join("cluster.redb");
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async { drop(open(&file)) });
+    // As above: the child needs the file.
+    drop(runtime);
     let blocks = std::fs::metadata(&file)?.len() / 512 + ROOM_BLOCKS;
     let script = format!(r#"trap "" XFSZ; ulimit -f {blocks}; exec "$0""#);
     let mut child = Command::new("sh");
@@ -222,6 +226,7 @@ fn without_room() -> Result<(), Failed> {
     if answered.is_empty() || told("read ").is_empty() {
         return Err(problem("it neither wrote nor read"));
     }
+    let runtime = tokio::runtime::Runtime::new()?;
     let maps = runtime.block_on(async { open(&file) });
     for name in answered {
         runtime.block_on(maps.get(name))?;
