@@ -121,6 +121,11 @@ const WEBHOOK_FAILED: &str = "failed calling webhook \"";
 /// How it begins about a webhook that said no.
 const WEBHOOK_DENIED: &str = "admission webhook \"";
 
+/// Whether a webhook said no, rather than that somebody quotes one.
+fn is_denial(message: &str) -> bool {
+    message.starts_with(WEBHOOK_DENIED) && message.contains("\" denied the request")
+}
+
 /// The admission webhook that a message names.
 fn webhook(message: &str) -> Option<&str> {
     let named = [WEBHOOK_FAILED, WEBHOOK_DENIED].into_iter().find_map(|words| message.split_once(words));
@@ -518,8 +523,12 @@ async fn refusal(answer: http::Response<Body>) -> ApiError {
     match of_code(code, message, retry_after) {
         // The one code stands for two things.
         ApiError::Conflict(message) if reason == Some("AlreadyExists") => ApiError::AlreadyExists(message),
-        // Webhooks are asked before anything is stored, so here a 500 says more than any other does.
+        // Webhooks are asked before anything is stored, so here a 500 says more than any other does; and whatever code one
+        // chooses for its no, it is a no.
         ApiError::Unanswered(_) if words.is_some_and(|words| words.contains(WEBHOOK_FAILED)) => {
+            ApiError::Refused { code: code.as_u16(), message: shorten(words.unwrap_or_default()) }
+        }
+        _ if words.is_some_and(is_denial) => {
             ApiError::Refused { code: code.as_u16(), message: shorten(words.unwrap_or_default()) }
         }
         error => error,

@@ -203,6 +203,20 @@ async fn a_refusal_is_kept_with_the_name_of_the_webhook_and_tried_again_later_an
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_webhook_that_says_no_is_a_refusal_whatever_code_it_chooses() {
+    for code in [400, 403, 404, 409, 422, 429, 503] {
+        let bench = Bench::new();
+        let message = "admission webhook \"guard.example.com\" denied the request: not today";
+        bench.server.prepare(Method::PATCH, "/a/status", Some((code, status(message))));
+        bench.submit(&[bench.promotion()]);
+        bench.soon().await;
+        let refusals = bench.informing.refusals(&Bench::domain());
+        let named = refusals.first().and_then(|(_, refusal)| refusal.webhook.as_deref());
+        assert_eq!(named, Some("guard.example.com"), "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_may_not_be_written_is_not_asked_for_again_before_a_long_while() {
     let bench = Bench::new();
     for _ in 0..2 {
