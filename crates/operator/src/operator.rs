@@ -12,8 +12,8 @@ use crate::controllers::phased_rollout::{self, PhasedRollouts};
 use crate::controllers::rollout_group::{self, RolloutGroups};
 use crate::controllers::statefulset::{self, StatefulSets};
 use crate::outbound::{Dial, Prometheus, Reach};
-use crate::shell::api::{Api, Resource};
-use crate::shell::cache::{Cache, Listener, Round, Scope};
+use crate::shell::api::{Api, CALL_TIMEOUT, Resource};
+use crate::shell::cache::{Cache, Listener, Scope, Touched};
 use crate::shell::events::{self, Recorder};
 use crate::shell::executor::{Executor, Gate};
 use crate::shell::informing::Informing;
@@ -30,9 +30,9 @@ const WORKERS: usize = 8;
 /// sets that roll at once do not wait for each other. A worker without a key costs nothing.
 const SET_WORKERS: usize = 64;
 
-/// How long passes under way may take to end when the process is asked to stop: a write has 5 s, but what has
-/// not been answered in this time is left as unknown, which the next leader is built for.
-const DRAIN_LIMIT: Duration = Duration::from_secs(3);
+/// How long passes under way may take to end when the process is asked to stop: no new write is sent then, and each that
+/// was has its time limit. A second more is for what comes after its answer.
+const DRAIN_LIMIT: Duration = CALL_TIMEOUT.saturating_add(Duration::from_secs(1));
 
 /// How long the release of the lease may take after that.
 const RELEASE_LIMIT: Duration = Duration::from_secs(1);
@@ -164,37 +164,37 @@ pub async fn run(
     let followed = (&*running.resources(), &settings.scope);
     let cache =
         Cache::start(&api(clients.watches), followed, &recorder, &queues.listener(running), &mut tasks);
-    let (consistent, consistent_view) = watch::channel(None);
-    let gate = Gate::new(leadership.clone(), consistent_view);
+    let (complete, complete_view) = watch::channel(None);
+    let (listed, listed_view) = watch::channel(None);
+    let gate = Gate::warm(leadership.clone(), complete_view, listed_view);
     health.started(cache.clone(), gate.clone());
-    let executor = Executor::new(api(clients.writes.clone()), Arc::clone(cache.store()), gate);
+    let executor = Arc::new(Executor::new(api(clients.writes.clone()), cache.clone(), gate));
     // Secrets are read with a client of their own: a slow answer must not hold up writes.
     let prometheus = Prometheus::new(api(clients.secrets), settings.reach, settings.dial);
     let asking = (api(clients.writes), prometheus);
     let around = (&cache, &recorder, &metrics);
-    let executor = Arc::new(executor);
     let work = Work::new(queues, around, &executor, asking, settings.features, surroundings.clock);
     let mut workers = work.start();
 
-    let mut term: Option<Term> = None;
+    let mut term: Option<Epoch> = None;
     loop {
         let current = leadership.current();
-        if current != term.map(|term| term.epoch) {
-            consistent.send_replace(None);
-            term = current.map(|epoch| {
-                // Rule C: a view from before this term may miss what the former leader wrote last.
-                let fresh = listed_in.take() == Some(epoch);
-                let round = if fresh { Cache::first_round() } else { cache.resync() };
-                Term { epoch, round }
-            });
+        if current != term {
+            complete.send_replace(None);
+            term = current;
         }
-        let pending = term.filter(|term| *consistent.borrow() != Some(term.epoch));
+        let pending = term.filter(|epoch| *complete.borrow() != Some(*epoch));
         tokio::select! {
             biased;
             () = stopped(&mut stop) => break,
             () = leadership.changed() => {}
-            term = completed(&cache, pending) => {
-                consistent.send_replace(Some(term.epoch));
+            epoch = completed(&cache, pending) => {
+                // Rule C: a view from before this term may miss what the former leader wrote last. Then each domain is
+                // read before its first disruption; a process that leads from the start has listed in its own term.
+                if listed_in.take() == Some(epoch) {
+                    listed.send_replace(Some(epoch));
+                }
+                complete.send_replace(Some(epoch));
                 work.enqueue_all(running);
             }
         }
@@ -202,12 +202,16 @@ pub async fn run(
 
     work.queues.close();
     work.informing.close();
+    let lost_before = executor.lost_answers();
     let drained = tokio::time::timeout(DRAIN_LIMIT, async { while workers.join_next().await.is_some() {} });
     if drained.await.is_err() {
-        tracing::warn!(
-            "passes under way did not end in time: their writes are left for the next leader to read back"
-        );
+        tracing::warn!("passes under way did not end in time");
         workers.abort_all();
+    }
+    // Another one leads as soon as the lease is released: a write that lands later would be in its term.
+    if executor.has_unanswered() || executor.lost_answers() > lost_before {
+        tracing::warn!("a write was not answered: the lease is not released and runs out by itself");
+        return;
     }
     leadership.resign();
     let released = async { while lease_loop.join_next().await.is_some() {} };
@@ -238,6 +242,11 @@ impl Queues {
         let (groups, phased) = (Arc::clone(&self.groups), Arc::clone(&self.phased));
         let sets = Arc::clone(&self.sets);
         Arc::new(move |touched| {
+            if touched == Touched::Confirmed {
+                groups.confirmed();
+                phased.confirmed();
+                sets.confirmed();
+            }
             if running.statefulset {
                 statefulset::enqueue(&sets, &touched);
             }
@@ -317,18 +326,12 @@ impl Work {
     }
 }
 
-/// A term of leadership and the round of lists that makes the view consistent in it.
-#[derive(Clone, Copy, Debug)]
-struct Term {
-    epoch: Epoch,
-    round: Round,
-}
-
-async fn completed(cache: &Cache, pending: Option<Term>) -> Term {
+/// Waits until the first lists are complete, for the term that waits for them.
+async fn completed(cache: &Cache, pending: Option<Epoch>) -> Epoch {
     match pending {
-        Some(term) => {
-            cache.completed(term.round).await;
-            term
+        Some(epoch) => {
+            cache.completed(Cache::first_round()).await;
+            epoch
         }
         None => std::future::pending().await,
     }

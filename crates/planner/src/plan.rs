@@ -112,6 +112,13 @@ pub enum Verb {
     },
 }
 
+impl Batch {
+    /// Whether any of these writes must rest on a confirmed view.
+    pub fn any_needs_confirmed_view(batches: &[Self]) -> bool {
+        batches.iter().flat_map(|batch| &batch.actions).any(Action::needs_confirmed_view)
+    }
+}
+
 impl Action {
     /// Deletes the pod of a permit, as it was when the permit was given.
     pub fn delete(permit: &Permit) -> Self {
@@ -206,6 +213,13 @@ impl Action {
     /// Whether the write takes something away from the user's workload.
     pub fn disrupts(&self) -> bool {
         matches!(self.verb, Verb::Delete | Verb::Apply { disrupts: true, .. })
+    }
+
+    /// Whether the write must rest on a confirmed view: a disruption, and a change of a claim's owners, because the
+    /// garbage collector deletes the data of a claim whose owner does not exist.
+    pub fn needs_confirmed_view(&self) -> bool {
+        let rewrites_claim = self.object.kind == Kind::Claim && !matches!(self.verb, Verb::Create { .. });
+        self.disrupts() || rewrites_claim
     }
 }
 

@@ -13,6 +13,8 @@ pub enum Bug {
     InconsistentView,
     /// Rule D is dropped.
     LostAnswersForgotten,
+    /// A source that fails or is silent is believed.
+    StaleViewTrusted,
     /// The first lists may come from a cache that lags.
     StaleFirstLists,
     /// Whoever runs believes that it leads.
@@ -56,11 +58,12 @@ pub enum Bug {
 }
 
 /// All of them, with a name and what they do.
-pub const BUGS: [(Bug, &str, &str); 24] = [
+pub const BUGS: [(Bug, &str, &str); 25] = [
     (Bug::NoPreconditions, "no-preconditions", "deletions carry no UID and version (rule A)"),
     (Bug::OwnWritesNotAwaited, "own-writes-not-awaited", "plans on a view that lacks own writes (rule B)"),
     (Bug::InconsistentView, "inconsistent-view", "acts in a new term before it has listed anew (rule C)"),
     (Bug::LostAnswersForgotten, "lost-answers-forgotten", "an unanswered write counts as not done (rule D)"),
+    (Bug::StaleViewTrusted, "stale-view-trusted", "disrupts on a view whose source fails or is silent"),
     (Bug::StaleFirstLists, "stale-first-lists", "the first lists ask for version 0"),
     (Bug::LeaseIgnored, "lease-ignored", "acts without the lease"),
     (Bug::GoneWithoutList, "gone-without-list", "after 410 the watch goes on from now, without a list"),

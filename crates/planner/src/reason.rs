@@ -71,6 +71,11 @@ pub enum Reason {
         /// The generation of the spec.
         generation: i64,
     },
+    /// A pod could be replaced now, but what is known of the group may be stale and could not be read again.
+    ViewUnconfirmed {
+        /// What could not be read, and why.
+        why: Arc<str>,
+    },
     /// The set is being deleted.
     Deleting,
     /// The API server refuses the deletion of an outdated pod whose turn it is.
@@ -128,7 +133,7 @@ pub enum Severity {
 
 impl Reason {
     /// All kinds, as [`Reason::kind`] spells them: the values of the metric's label.
-    pub const KINDS: [&'static str; 14] = [
+    pub const KINDS: [&'static str; 15] = [
         "UpToDate",
         "Rolling",
         "WaitingForTurn",
@@ -140,6 +145,7 @@ impl Reason {
         "GroupSkipped",
         "TooManySets",
         "NotObserved",
+        "ViewUnconfirmed",
         "Deleting",
         Self::WRITE_REFUSED,
         "NotInDomain",
@@ -179,6 +185,7 @@ impl Reason {
             Self::GroupSkipped { .. } => "GroupSkipped",
             Self::TooManySets { .. } => "TooManySets",
             Self::NotObserved { .. } => "NotObserved",
+            Self::ViewUnconfirmed { .. } => "ViewUnconfirmed",
             Self::Deleting => "Deleting",
             Self::WriteRefused { .. } => Self::WRITE_REFUSED,
             Self::NotInDomain { .. } => "NotInDomain",
@@ -202,6 +209,7 @@ impl Reason {
             | Self::Paused
             | Self::TooManySets { .. }
             | Self::NotObserved { .. }
+            | Self::ViewUnconfirmed { .. }
             | Self::Deleting => None,
         }
     }
@@ -237,6 +245,9 @@ impl Reason {
                 format!("the StatefulSet controller reports observedGeneration {generation} and a revision")
             }
             Self::WriteRefused { refusal } => refusal.release(),
+            Self::ViewUnconfirmed { .. } => {
+                "sts-plus can list and watch these objects again (permissions, API server)".to_owned()
+            }
             Self::NotInDomain { set } => format!("{set} is seen again"),
         };
         Some(release)
@@ -256,6 +267,7 @@ impl Reason {
             | Self::NotReady { .. }
             | Self::NotObserved { .. }
             | Self::WriteRefused { .. }
+            | Self::ViewUnconfirmed { .. }
             | Self::NotInDomain { .. } => Severity::Warning,
             Self::GroupSkipped { .. } | Self::TooManySets { .. } => Severity::Error,
         }
@@ -296,6 +308,9 @@ impl fmt::Display for Reason {
                 f,
                 "waits because the StatefulSet controller has not reported a revision for generation {generation}"
             ),
+            Self::ViewUnconfirmed { why } => {
+                write!(f, "no pod is replaced because the state of the cluster cannot be confirmed: {why}")
+            }
             Self::Deleting => f.write_str("the set is being deleted"),
             Self::WriteRefused { refusal } => write!(f, "blocked: {refusal}"),
             Self::NotInDomain { set } => write!(f, "waits because {set} is not known to the gatekeeper"),

@@ -6,7 +6,7 @@ fn refusal() -> Refusal {
     Refusal { webhook: Some("guard.example.com".into()), message: "not today".to_owned() }
 }
 
-fn one_of_each() -> [Reason; 14] {
+fn one_of_each() -> [Reason; 15] {
     let (set, revision): (Arc<str>, Arc<str>) = ("web-b".into(), "web-abc".into());
     let down = || "web-b-1 is not Ready".to_owned();
     [
@@ -21,6 +21,7 @@ fn one_of_each() -> [Reason; 14] {
         Reason::GroupSkipped { set: Arc::clone(&set), strategy: "RollingUpdate".into() },
         Reason::TooManySets { sets: 2000, limit: 100 },
         Reason::NotObserved { generation: 7 },
+        Reason::ViewUnconfirmed { why: "cannot list pods: forbidden".into() },
         Reason::Deleting,
         Reason::WriteRefused { refusal: refusal() },
         Reason::NotInDomain { set },
@@ -87,6 +88,7 @@ fn what_needs_a_look_is_a_warning_and_what_cannot_be_done_an_error() {
         "NotReady",
         "NotObserved",
         "WriteRefused",
+        "ViewUnconfirmed",
         "NotInDomain",
     ];
     for (kind, severity) in loud {

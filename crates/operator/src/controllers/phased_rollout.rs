@@ -14,6 +14,7 @@ use sts_plus_planner::phased_rollout::policy::{Policy, Warning};
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::phased_rollout::wait::Wait;
 use sts_plus_planner::phased_rollout::{Plan, World, plan, refused, whole_milliseconds};
+use sts_plus_planner::plan::Batch;
 use sts_plus_planner::reason::{Reason, Refusal, Severity};
 use tokio::time::Instant;
 
@@ -25,7 +26,7 @@ use crate::outbound::{self, Prometheus, promql};
 use crate::shell::api::{Api, Place, Resource};
 use crate::shell::cache::{Cache, Store, Touched};
 use crate::shell::events::{Recorder, Regarding};
-use crate::shell::executor::{Domain, Executor, Halt, Lane};
+use crate::shell::executor::{Basis, Domain, Executor, Halt, Lane};
 use crate::shell::lease::Epoch;
 use crate::shell::metrics::{ControllerLabel, Metrics};
 use crate::shell::phased_metrics::RolloutLabels;
@@ -33,6 +34,21 @@ use crate::shell::queue::{Outcome, Queue};
 
 /// The controller's name in flags and metrics.
 pub const NAME: &str = "phased-rollout";
+
+/// What a decision about a PhasedRollout looks at.
+const READS: [Resource; 3] = [Resource::StatefulSets, Resource::Pods, Resource::PhasedRollouts];
+
+/// How a pass ended.
+#[derive(Debug)]
+enum Passed {
+    /// All that could be done was done.
+    Planned {
+        /// When to look again although nothing has changed.
+        wake_at: Option<Timestamp>,
+    },
+    /// The view could not be confirmed.
+    Unconfirmed,
+}
 
 /// A PhasedRollout by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -110,29 +126,47 @@ impl PhasedRollouts {
         while let Some(key) = self.queue.next().await {
             depth.set(i64::try_from(self.queue.depth()).unwrap_or(i64::MAX));
             let outcome = match self.pass(&key).await {
-                Ok(Some(wake_at)) => Outcome::WakeAt(monotonic(wake_at, self.api.now())),
-                Ok(None) => Outcome::Settled,
+                Ok(Passed::Unconfirmed) => Outcome::Unconfirmed,
+                Ok(Passed::Planned { wake_at: Some(wake_at) }) => {
+                    Outcome::WakeAt(monotonic(wake_at, self.api.now()))
+                }
+                Ok(Passed::Planned { wake_at: None }) => Outcome::Settled,
                 Err(halt) => Self::halted(&key, halt),
             };
             self.queue.done(&key, outcome);
         }
     }
 
-    /// One pass: world, plan, writes, telling, queries. Returns when to look again although nothing has changed.
-    async fn pass(&self, key: &Key) -> Result<Option<Timestamp>, Halt> {
+    /// One pass: world, plan, writes, telling, queries.
+    async fn pass(&self, key: &Key) -> Result<Passed, Halt> {
         let Some(rollout) = self.row(key) else {
             self.forget(key);
-            return Ok(None);
+            return Ok(Passed::Planned { wake_at: None });
         };
-        let mut lane = self.executor.enter(&self.domain(&rollout)).await?;
+        let mut lane = self.executor.enter(&self.domain(&rollout), self.queue.waiter(NAME, key)).await?;
         let now = self.api.now();
         let (planned_at, term) = (Instant::now(), lane.epoch());
-        let Some(mut world) = self.world(key, now) else { return Ok(None) };
-        world.stretch = self.stretches.open(key, term, planned_at);
-        let mut planned = plan(&world, now);
-        if planned.asks_for_manager {
-            world.partition_manager = Some(self.partition_manager(&world).await);
-            planned = plan(&world, now);
+        let look = |unconfirmed: Option<Arc<str>>| {
+            let stretch = self.stretches.open(key, term, planned_at);
+            Some(World { unconfirmed, stretch, ..self.world(key, now)? })
+        };
+        let Some(mut world) = look(lane.doubt().cloned()) else {
+            return Ok(Passed::Planned { wake_at: None });
+        };
+        let mut planned = self.plan(&mut world, now).await;
+        if Batch::any_needs_confirmed_view(&planned.batches) {
+            let renewed = match lane.confirm(&READS).await {
+                Ok(Basis::Confirmed) => None,
+                Ok(Basis::Renewed) => Some(look(None)),
+                Err(Halt::Unconfirmed(why)) => Some(look(Some(why))),
+                Err(halt) => return Err(halt),
+            };
+            if let Some(renewed) = renewed {
+                // One that turns out to be gone has its key in the queue again.
+                let Some(renewed) = renewed else { return Ok(Passed::Planned { wake_at: None }) };
+                world = renewed;
+                planned = self.plan(&mut world, now).await;
+            }
         }
         let performed = lane.perform(&planned.batches).await;
         if let Err(Halt::Failed(error)) = &performed
@@ -143,8 +177,15 @@ impl PhasedRollouts {
         performed?;
         drop(lane);
         self.stretches.keep(key, term, planned.stretch, planned_at);
-        // While the set is unobserved the gate is not looked at: what was answered meanwhile is counted afterwards.
-        if !matches!(planned.wait, None | Some(Wait::NotObserved { .. })) {
+        // While the set is unobserved, or nothing may be disrupted, the gate is not looked at: what was answered meanwhile
+        // is counted afterwards.
+        let is_looked_at = match &planned.wait {
+            None | Some(Wait::NotObserved { .. } | Wait::Held { reason: Reason::ViewUnconfirmed { .. } }) => {
+                false
+            }
+            Some(_) => true,
+        };
+        if is_looked_at {
             self.probes.counted(key, &world.outcomes);
         }
         self.show(key, &world, &planned);
@@ -152,7 +193,21 @@ impl PhasedRollouts {
         for question in planned.questions {
             self.ask(key, &world.rollout, question);
         }
-        Ok(planned.wake_at)
+        Ok(if world.unconfirmed.is_some() {
+            Passed::Unconfirmed
+        } else {
+            Passed::Planned { wake_at: planned.wake_at }
+        })
+    }
+
+    /// Plans, and finds out what the plan asks for.
+    async fn plan(&self, world: &mut World, now: Timestamp) -> Plan {
+        let planned = plan(world, now);
+        if !planned.asks_for_manager {
+            return planned;
+        }
+        world.partition_manager = Some(self.partition_manager(world).await);
+        plan(world, now)
     }
 
     /// A refusal does not pass by itself, so the user is told: in the status or, where that is refused too, by an event.
@@ -315,7 +370,8 @@ impl PhasedRollouts {
         match halt {
             // Everything is looked at again when the gate opens.
             Halt::Closed => Outcome::Settled,
-            Halt::NotSeenYet { until } => Outcome::WakeAt(until),
+            Halt::NotSeenYet { until } | Halt::Occupied { until } => Outcome::WakeAt(until),
+            Halt::Unconfirmed(_) => Outcome::Unconfirmed,
             Halt::Throttled { retry_after } => Outcome::ComeBack(retry_after),
             Halt::Failed(error) => {
                 let Key { namespace, name } = key;
@@ -357,6 +413,7 @@ pub fn world(store: &Store, rollout: Arc<RolloutRow>) -> World {
         syntax: Vec::new(),
         unobserved_since: None,
         stretch: None,
+        unconfirmed: None,
         rollout,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use sts_plus_planner::plan::Action;
+use sts_plus_planner::plan::{Action, Batch};
 use sts_plus_planner::reason::{Reason, Refusal, Severity};
 use sts_plus_planner::rollout_group::report::{Report, Transition, Warning};
 use sts_plus_planner::rollout_group::{self, MAX_MEMBERS, Plan, World, overlaps, plan, release};
@@ -15,7 +15,7 @@ use super::unobserved::Unobserved;
 use super::{monotonic, regarding};
 use crate::shell::cache::{Cache, Store, Touched};
 use crate::shell::events::Recorder;
-use crate::shell::executor::{Domain, Executor, Halt, Lane};
+use crate::shell::executor::{Basis, Domain, Executor, Halt, Lane, SETS_AND_PODS};
 use crate::shell::informing::{Informing, Wake};
 use crate::shell::lease::Epoch;
 use crate::shell::metrics::{ControllerLabel, GroupLabels, Metrics, StateLabels};
@@ -74,6 +74,8 @@ enum Passed {
     },
     /// The group cannot be rolled as the user has set it up.
     Skipped,
+    /// A pod was not deleted because the view could not be confirmed.
+    Unconfirmed,
 }
 
 /// The queue's listener: which key something touched belongs to.
@@ -108,7 +110,8 @@ pub fn world(store: &Store, domain: &Domain, unobserved_since: BTreeMap<Arc<str>
         overlaps(&members, &store.grouped(&domain.namespace))
     };
     let memory = rollout_group::Memory::default();
-    World { group: Arc::clone(&domain.group), members, overlaps, unobserved_since, memory }
+    let unconfirmed = None;
+    World { group: Arc::clone(&domain.group), members, overlaps, unobserved_since, memory, unconfirmed }
 }
 
 impl RolloutGroups {
@@ -167,12 +170,14 @@ impl RolloutGroups {
             Ok(Passed::Rolled { .. }) => {
                 self.metrics.group_pass(&group, started.elapsed(), Some(self.clock.now()));
             }
-            Ok(Passed::Skipped) | Err(Halt::Failed(_) | Halt::Throttled { .. }) => {
+            Ok(Passed::Skipped | Passed::Unconfirmed)
+            | Err(Halt::Failed(_) | Halt::Throttled { .. } | Halt::Unconfirmed(_)) => {
                 self.metrics.group_pass(&group, started.elapsed(), None);
             }
-            Err(Halt::Closed | Halt::NotSeenYet { .. }) => {}
+            Err(Halt::Closed | Halt::NotSeenYet { .. } | Halt::Occupied { .. }) => {}
         }
         match passed {
+            Ok(Passed::Unconfirmed) => Outcome::Unconfirmed,
             Ok(Passed::Rolled { wake_at: Some(wake_at) }) => {
                 Outcome::WakeAt(monotonic(wake_at, self.clock.now()))
             }
@@ -184,15 +189,35 @@ impl RolloutGroups {
     /// Plans inside the group's lane and carries the rollout out; what only informs is handed over. What was done is
     /// reported whatever became of the rest.
     async fn roll(&self, domain: &Domain) -> Result<Passed, Halt> {
-        let mut lane = self.executor.enter(domain).await?;
+        let waiter = self.queue.waiter(NAME, &Key::Group(domain.clone()));
+        let mut lane = self.executor.enter(domain, waiter).await?;
         let (now, epoch) = (self.clock.now(), lane.epoch());
-        let mut world = world(self.cache.store(), domain, self.unobserved(domain, now));
+        let look = |unconfirmed: Option<Arc<str>>| {
+            let world = world(self.cache.store(), domain, self.unobserved(domain, now));
+            World { unconfirmed, ..world }
+        };
+        let mut world = look(lane.doubt().cloned());
+        world.memory = self.recall(domain, epoch, &world);
+        let mut planned = plan(&world, now);
+        if Batch::any_needs_confirmed_view(&planned.batches) {
+            let renewed = match lane.confirm(&SETS_AND_PODS).await {
+                Ok(Basis::Confirmed) => None,
+                Ok(Basis::Renewed) => Some(look(None)),
+                Err(Halt::Unconfirmed(why)) => Some(look(Some(why))),
+                Err(halt) => {
+                    self.remember(domain, epoch, world.memory, &planned);
+                    return Err(halt);
+                }
+            };
+            if let Some(renewed) = renewed {
+                world = World { memory: world.memory, ..renewed };
+                planned = plan(&world, now);
+            }
+        }
         if world.members.is_empty() {
             self.informing.submit(domain, epoch, []);
             return Ok(Passed::GroupGone);
         }
-        world.memory = self.recall(domain, epoch, &world);
-        let mut planned = plan(&world, now);
         log_disruptions(domain, &planned);
         let acted = act(&mut lane, &world, &planned).await;
         drop(lane);
@@ -206,9 +231,13 @@ impl RolloutGroups {
         self.show(domain, &planned);
         self.tell(domain, &planned);
         self.informing.submit(domain, epoch, planned.informing());
+        let unconfirmed = world.unconfirmed.is_some();
         self.remember(domain, epoch, world.memory, &planned);
         if let Some(halt) = acted.halt {
             return Err(halt);
+        }
+        if unconfirmed {
+            return Ok(Passed::Unconfirmed);
         }
         let skipped = planned.reports.iter().any(|report| report.reason.severity() == Severity::Error);
         Ok(if skipped { Passed::Skipped } else { Passed::Rolled { wake_at: planned.wake_at } })
@@ -333,7 +362,8 @@ fn halted(domain: &Domain, halt: Halt) -> Outcome {
     match halt {
         // Everything is looked at again when the gate opens.
         Halt::Closed => Outcome::Settled,
-        Halt::NotSeenYet { until } => Outcome::WakeAt(until),
+        Halt::NotSeenYet { until } | Halt::Occupied { until } => Outcome::WakeAt(until),
+        Halt::Unconfirmed(_) => Outcome::Unconfirmed,
         Halt::Throttled { retry_after } => Outcome::ComeBack(retry_after),
         Halt::Failed(error) => {
             let (namespace, group) = (&domain.namespace, &domain.group);

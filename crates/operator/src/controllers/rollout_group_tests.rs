@@ -132,7 +132,7 @@ impl Bench {
         let cache = Cache::start(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
         let leadership = Leadership::always();
         let gate = Gate::new(leadership.clone(), watch::channel(leadership.current()).1);
-        let executor = Arc::new(Executor::new(api, Arc::clone(cache.store()), gate));
+        let executor = Arc::new(Executor::new(api, cache.clone(), gate));
         let (queue, metrics) = (Arc::<Queue<_>>::default(), Metrics::new());
         let informing = Informing::new(Arc::clone(&executor), wake(&queue));
         tasks.spawn(informing.clone().run());

@@ -16,7 +16,7 @@ use crate::shell::api::{Api, ApiError, Place, Resource};
 use crate::shell::backoff;
 use crate::shell::cache::{Cache, Touched};
 use crate::shell::events::Recorder;
-use crate::shell::executor::{Domain, Executor, Halt, Lane};
+use crate::shell::executor::{Basis, Domain, Executor, Halt, Lane, SETS_AND_PODS};
 use crate::shell::metrics::{ControllerLabel, Metrics};
 use crate::shell::queue::{Outcome, Queue};
 use crate::shell::statefulset_metrics::SetLabels;
@@ -80,7 +80,7 @@ pub fn enqueue(queue: &Queue<Key>, touched: &Touched) {
         Touched::Set { namespace, set, .. } | Touched::Surroundings { namespace, set } => {
             queue.add(key(namespace, set));
         }
-        Touched::Rollout { .. } => {}
+        Touched::Rollout { .. } | Touched::Confirmed => {}
     }
 }
 
@@ -124,10 +124,16 @@ impl StatefulSets {
         let domain = Domain::of(&set);
         let status_written = self.recall(key, &set, &domain);
         let mut memory = Memory::default();
-        let mut lane = match self.executor.enter(&domain).await {
+        let mut lane = match self.executor.enter(&domain, self.queue.waiter(NAME, key)).await {
             Ok(lane) => lane,
             Err(halt) => return ended(key, Some(halt), None),
         };
+        // Own writes are not shown, and could not be read: what is missing might be created twice.
+        if let Some(why) = lane.doubt() {
+            let halt = Halt::Unconfirmed(Arc::clone(why));
+            self.tell_unconfirmed(&set, Some(&halt));
+            return ended(key, Some(halt), None);
+        }
         for _ in 0..MAX_PLANS {
             memory.status_age = status_written.map(|at| at.elapsed());
             let world = self.world(key, memory.clone());
@@ -142,15 +148,20 @@ impl StatefulSets {
                 Ok(Plan { ask: Some(Ask::Standing), .. }) => {
                     self.standing(&world.set).await.map(|standing| memory.standing = Some(standing))
                 }
-                Ok(plan) => match self.carry_out(key, &mut lane, &world, &plan).await {
-                    Carried::NameTaken(name) => self.read_holder(key, &name, &mut memory).await,
-                    Carried::Out(halt) => {
-                        drop(lane);
-                        self.show(key, &world, plan.gauges);
-                        let wake_at = plan.wake_at.map(|at| later(started, at, now));
-                        let wake_at = [wake_at, self.status_retry(key)].into_iter().flatten().min();
-                        return ended(key, halt, wake_at);
-                    }
+                Ok(plan) => match self.renews(&mut lane, &plan).await {
+                    Ok(true) => Ok(()),
+                    Ok(false) => match self.carry_out(key, &mut lane, &world, &plan).await {
+                        Carried::NameTaken(name) => self.read_holder(key, &name, &mut memory).await,
+                        Carried::Out(halt) => {
+                            drop(lane);
+                            self.show(key, &world, plan.gauges);
+                            self.tell_unconfirmed(&world.set, halt.as_ref());
+                            let wake_at = plan.wake_at.map(|at| later(started, at, now));
+                            let wake_at = [wake_at, self.status_retry(key)].into_iter().flatten().min();
+                            return ended(key, halt, wake_at);
+                        }
+                    },
+                    Err(halt) => Err(halt),
                 },
             };
             if let Err(halt) = learned {
@@ -159,6 +170,29 @@ impl StatefulSets {
         }
         tracing::warn!(namespace = %key.namespace, set = %key.name, "no plan could be carried out: trying again later");
         Outcome::Failed
+    }
+
+    /// Confirms the view for a plan that needs it; whether it was read again, so that the plan has to be made anew. Where it
+    /// could not be confirmed, the lane itself refuses what needs it and lets the rest pass.
+    async fn renews(&self, lane: &mut Lane<'_>, plan: &Plan) -> Result<bool, Halt> {
+        let tasks = plan.work.iter().chain(&plan.trim).flat_map(|step| &step.tasks);
+        if !tasks.into_iter().any(|task| task.action.needs_confirmed_view()) {
+            return Ok(false);
+        }
+        match lane.confirm(&SETS_AND_PODS).await {
+            Ok(basis) => Ok(basis == Basis::Renewed),
+            Err(Halt::Unconfirmed(_)) => Ok(false),
+            Err(halt) => Err(halt),
+        }
+    }
+
+    /// Reports on the set that a pod is not deleted because the view could not be confirmed.
+    fn tell_unconfirmed(&self, set: &SetRow, halt: Option<&Halt>) {
+        if let Some(Halt::Unconfirmed(why)) = halt {
+            let reason = Reason::ViewUnconfirmed { why: Arc::clone(why) };
+            let (severity, message) = (reason.severity(), reason.to_string());
+            self.announce(set, &Note { severity, reason: reason.kind(), message });
+        }
     }
 
     fn world(&self, key: &Key, memory: Memory) -> Option<World> {
@@ -368,7 +402,8 @@ fn ended(key: &Key, halt: Option<Halt>, wake_at: Option<Instant>) -> Outcome {
         None => wake_at.map_or(Outcome::Settled, Outcome::WakeAt),
         // Everything is looked at again when the gate opens.
         Some(Halt::Closed) => Outcome::Settled,
-        Some(Halt::NotSeenYet { until }) => {
+        Some(Halt::Unconfirmed(_)) => Outcome::Unconfirmed,
+        Some(Halt::NotSeenYet { until } | Halt::Occupied { until }) => {
             Outcome::WakeAt(wake_at.map_or(until, |wake_at| wake_at.min(until)))
         }
         Some(Halt::Throttled { retry_after }) => Outcome::ComeBack(retry_after),
@@ -407,10 +442,11 @@ fn is_final(halt: Option<&Halt>) -> bool {
 /// Of two ends the one that keeps the next pass away for longer, and the sooner one of two waits.
 fn worse(one: Option<Halt>, other: Option<Halt>) -> Option<Halt> {
     let rank = |halt: &Halt| match halt {
-        Halt::NotSeenYet { .. } => 0,
-        Halt::Failed(_) => 1,
-        Halt::Throttled { .. } => 2,
-        Halt::Closed => 3,
+        Halt::NotSeenYet { .. } | Halt::Occupied { .. } => 0,
+        Halt::Unconfirmed(_) => 1,
+        Halt::Failed(_) => 2,
+        Halt::Throttled { .. } => 3,
+        Halt::Closed => 4,
     };
     match (one, other) {
         (Some(Halt::NotSeenYet { until }), Some(Halt::NotSeenYet { until: other })) => {

@@ -157,7 +157,7 @@ impl Bench {
         let cache = Cache::start(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
         let leadership = Leadership::always();
         let gate = Gate::new(leadership.clone(), watch::channel(leadership.current()).1);
-        let executor = Arc::new(Executor::new(api.clone(), Arc::clone(cache.store()), gate));
+        let executor = Arc::new(Executor::new(api.clone(), cache.clone(), gate));
         let metrics = Metrics::new();
         let acting = (executor, api);
         let queue = Arc::default();

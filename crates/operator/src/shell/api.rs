@@ -347,7 +347,17 @@ impl Api {
 
     /// Reads a page of a list. One that is too large is told as such, so that fewer objects can be asked for.
     pub async fn list(&self, place: Place<'_>, query: &[(&str, &str)]) -> Result<Vec<u8>, ApiError> {
-        self.call("list", Method::GET, place, query, None, LIST_TIMEOUT).await
+        self.list_within(place, query, LIST_TIMEOUT).await
+    }
+
+    /// Reads a page of a list with another limit than [`LIST_TIMEOUT`].
+    pub async fn list_within(
+        &self,
+        place: Place<'_>,
+        query: &[(&str, &str)],
+        limit: Duration,
+    ) -> Result<Vec<u8>, ApiError> {
+        self.call("list", Method::GET, place, query, None, limit).await
     }
 
     /// Creates an object.

@@ -48,7 +48,7 @@ fn alone(action: Action) -> Vec<Batch> {
 async fn a_partition_and_its_mark_are_applied_as_one_write_with_uid_and_version() {
     let (bench, domain, action) = step();
     assert!(action.disrupts());
-    bench.executor.enter(&domain).await.unwrap().perform(&alone(action)).await.unwrap();
+    bench.enter(&domain).await.unwrap().perform(&alone(action)).await.unwrap();
     let asked = bench.server.take_asked();
     let [(method, path, body)] = asked.as_slice() else { panic!("one request: {asked:?}") };
     assert_eq!((method.as_str(), path.as_str()), ("PATCH", "/apis/apps/v1/namespaces/ns/statefulsets/a"));
@@ -63,7 +63,7 @@ async fn a_partition_and_its_mark_are_applied_as_one_write_with_uid_and_version(
             "spec": { "updateStrategy": { "rollingUpdate": { "partition": 0 } } },
         })
     );
-    let halted = bench.executor.enter(&domain).await.map(|_| ()).unwrap_err();
+    let halted = bench.enter(&domain).await.map(|_| ()).unwrap_err();
     assert!(matches!(halted, Halt::NotSeenYet { .. }), "rule B: {halted:?}");
 }
 
@@ -79,11 +79,11 @@ async fn a_partition_without_an_answer_is_read_back_first() {
 
 async fn read_back(bench: &Bench, domain: &Domain, action: Action) {
     bench.server.answer(Answer::Lost);
-    let halted = bench.executor.enter(domain).await.unwrap().perform(&alone(action)).await.unwrap_err();
+    let halted = bench.enter(domain).await.unwrap().perform(&alone(action)).await.unwrap_err();
     assert!(matches!(halted, Halt::Failed(_)), "{halted:?}");
     bench.server.take_asked();
     bench.server.answer(Answer::Object("uid-a"));
-    let halted = bench.executor.enter(domain).await.map(|_| ()).unwrap_err();
+    let halted = bench.enter(domain).await.map(|_| ()).unwrap_err();
     let asked = bench.server.take_asked();
     assert_eq!(asked.first().map(|asked| asked.0.as_str()), Some("GET"), "rule D: {asked:?}");
     assert!(matches!(halted, Halt::NotSeenYet { .. }), "what was read is newer than the view: {halted:?}");
@@ -94,7 +94,7 @@ async fn releasing_a_set_applies_nothing_at_all() {
     let (bench, domain, _) = step();
     let member = bench.store.member(&"ns".into(), "a").unwrap();
     let action = Action::release(&member.set);
-    bench.executor.enter(&domain).await.unwrap().perform(&alone(action)).await.unwrap();
+    bench.enter(&domain).await.unwrap().perform(&alone(action)).await.unwrap();
     let body = bench.server.take_asked().remove(0).2;
     assert_eq!((body.get("spec"), body.pointer("/metadata/annotations")), (None, None));
     assert_eq!(body.pointer("/metadata/resourceVersion"), Some(&json!("3")));
@@ -106,8 +106,7 @@ async fn a_status_is_replaced_at_the_version_it_was_decided_from() {
     let row = bench.store.rollout(&"ns".into(), &"gated".into()).unwrap();
     let status = PhasedRolloutStatus { partition: Some(1), ..PhasedRolloutStatus::default() };
     bench.server.answer(Answer::Status(409));
-    let halted =
-        bench.executor.enter(&domain).await.unwrap().perform(&alone(row.report(&status))).await.unwrap_err();
+    let halted = bench.enter(&domain).await.unwrap().perform(&alone(row.report(&status))).await.unwrap_err();
     assert!(matches!(halted, Halt::NotSeenYet { .. }), "somebody was faster: {halted:?}");
     let (method, path, body) = bench.server.take_asked().remove(0);
     let expected = "/apis/sts.plus/v1alpha1/namespaces/ns/phasedrollouts/gated/status";
@@ -120,7 +119,7 @@ async fn a_status_is_replaced_at_the_version_it_was_decided_from() {
             "status": { "partition": 1 },
         })
     );
-    assert!(bench.executor.enter(&domain).await.is_err(), "the view must show what was faster");
+    assert!(bench.enter(&domain).await.is_err(), "the view must show what was faster");
     bench.store.upsert(Resource::PhasedRollouts, &rollout("8"));
-    assert!(bench.executor.enter(&domain).await.is_ok());
+    assert!(bench.enter(&domain).await.is_ok());
 }

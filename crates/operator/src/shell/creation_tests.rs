@@ -114,7 +114,7 @@ async fn all_of_a_batch_is_tried_and_answered_in_its_order() {
     let actions: Vec<_> = (1..=100).map(|ordinal| creation(&format!("a-{ordinal}"))).collect();
     bench.server.answer(Answer::Status(200));
     bench.server.answer(Answer::Refusal(403, "Forbidden"));
-    let mut lane = bench.executor.enter(&Bench::domain()).await.expect("open");
+    let mut lane = bench.enter(&Bench::domain()).await.expect("open");
     let performed = lane.perform_batch(&actions).await;
     assert!(matches!(performed.halt, Some(Halt::Failed(ApiError::Forbidden(_)))), "{:?}", performed.halt);
     assert_eq!(performed.answers.len(), 100);
@@ -128,7 +128,7 @@ async fn all_of_a_batch_is_tried_and_answered_in_its_order() {
 #[tokio::test]
 async fn what_is_not_sent_has_no_answer() {
     let bench = Bench::new();
-    let mut lane = bench.executor.enter(&Bench::domain()).await.expect("open");
+    let mut lane = bench.enter(&Bench::domain()).await.expect("open");
     bench.consistent.send_replace(None);
     let performed = lane.perform_batch(&[creation("a-1")]).await;
     assert_eq!((performed.answers, performed.halt), (vec![None], Some(Halt::Closed)));
@@ -138,7 +138,7 @@ async fn what_is_not_sent_has_no_answer() {
 async fn a_lane_that_waits_is_looked_at_again_soon_since_others_share_it() {
     let bench = Bench::new();
     create(&bench).await.expect("done");
-    let halt = bench.executor.enter(&Bench::domain()).await.map(|_| ()).expect_err("not seen yet");
+    let halt = bench.enter(&Bench::domain()).await.map(|_| ()).expect_err("not seen yet");
     let Halt::NotSeenYet { until } = halt else { panic!("{halt:?}") };
     assert!(until <= Instant::now() + LOOK_AGAIN);
 }

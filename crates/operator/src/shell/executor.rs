@@ -3,16 +3,20 @@
 //! - Rule A: a disruption carries the UID and the version it was decided under. The planner cannot express one
 //!   without; here they become preconditions of the request.
 //! - Rule B: a lane is entered for planning only when the view shows the lane's own acknowledged writes.
-//! - Rule C: nothing is written before the caches have been listed consistently in this term of leadership;
-//!   [`Gate`] is closed until then.
+//! - Rule C: nothing is written before the caches have been listed consistently, [`Gate`] is closed until then; and
+//!   nothing is disrupted on a view from before this term of leadership, see the last rule.
 //! - Rule D: a disruption or a creation without an answer is read back, consistently, before the lane plans again, unless
 //!   the view has shown what became of it.
+//! - None of them on a stale view: where a source fails or is silent, or a new leader's caches are those of a standby, a
+//!   disruption is refused until [`Lane::confirm`] has read what it is about.
 //!
 //! A lane belongs to one disruption domain (a namespace and group). Whoever wants to disrupt something in a
 //! domain plans inside its lane, so that no two controllers get leave from the same view.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -23,11 +27,12 @@ use sts_plus_planner::set::SetRow;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::time::Instant;
 
-use super::api::{Api, ApiError, Place};
-use super::cache::Store;
+use super::api::{Api, ApiError, CALL_TIMEOUT, Place, Resource};
+use super::cache::{Cache, Doubt, Round, Store};
+use super::confirmation::Confirmer;
 use super::expectations::{Expectation, Expectations, SEEN_WITHIN, Unknown};
 use super::lease::{Epoch, Leadership};
-use super::metrics::WriteLabels;
+use super::metrics::{OutcomeLabel, WriteLabels};
 
 /// Writes of one batch that are under way together: a batch of 500, the widest there is, takes eight rounds, and one lane
 /// alone stays below the streams that the API server lets a connection have (100 by default).
@@ -40,6 +45,26 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// The wait after a conflict that no change in the view will tell the end of: the server itself has tried five times.
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 
+/// How soon to look again at a lane that is occupied. Its end wakes the next one in the row; this is for the case that this
+/// one is no more. As long as a write may take.
+const OCCUPIED_RETRY: Duration = CALL_TIMEOUT;
+
+/// Domains that are read one by one within [`TOGETHER`]; for more, one list of everything is cheaper: a domain takes three
+/// requests or more, and everything is read in as many.
+const MAX_DOMAINS_ONE_BY_ONE: usize = 20;
+
+/// What happens within this time happens at once as far as [`MAX_DOMAINS_ONE_BY_ONE`] is concerned.
+const TOGETHER: Duration = Duration::from_secs(10);
+
+/// How soon to look again while everything is listed.
+const LISTED_SOON: Duration = Duration::from_millis(500);
+
+/// How often a lane whose own writes the watch does not show is read instead.
+const READ_EVERY: Duration = Duration::from_secs(5);
+
+/// What most decisions look at.
+pub const SETS_AND_PODS: [Resource; 2] = [Resource::StatefulSets, Resource::Pods];
+
 /// What must not be disturbed by two at once: a rollout group, or a set that is in none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Domain {
@@ -49,17 +74,33 @@ pub struct Domain {
     pub group: Arc<str>,
 }
 
-/// Open while this process leads and its caches are consistent in this term.
+/// Open while this process leads and its caches are complete.
 #[derive(Clone, Debug)]
 pub struct Gate {
     leadership: Leadership,
-    consistent: watch::Receiver<Option<Epoch>>,
+    complete: watch::Receiver<Option<Epoch>>,
+    listed: watch::Receiver<Option<Epoch>>,
 }
 
 impl Gate {
-    /// A gate that opens when `consistent` names the present term of `leadership`.
-    pub fn new(leadership: Leadership, consistent: watch::Receiver<Option<Epoch>>) -> Self {
-        Self { leadership, consistent }
+    /// A gate that opens when `listed` names the present term of `leadership`: everything was listed in it.
+    pub fn new(leadership: Leadership, listed: watch::Receiver<Option<Epoch>>) -> Self {
+        Self { leadership, complete: listed.clone(), listed }
+    }
+
+    /// A gate that opens when `complete` names the present term of `leadership`: the caches are complete, be it from before
+    /// the term. Unless `listed` names it, too, a domain is read before its first disruption.
+    pub fn warm(
+        leadership: Leadership,
+        complete: watch::Receiver<Option<Epoch>>,
+        listed: watch::Receiver<Option<Epoch>>,
+    ) -> Self {
+        Self { leadership, complete, listed }
+    }
+
+    /// Whether everything was listed in that term.
+    fn is_listed_in(&self, epoch: Epoch) -> bool {
+        planted::has(Bug::InconsistentView) || *self.listed.borrow() == Some(epoch)
     }
 
     /// The term in which writes are allowed right now.
@@ -67,8 +108,8 @@ impl Gate {
         if planted::has(Bug::InconsistentView) {
             return self.leadership.current();
         }
-        let consistent = *self.consistent.borrow();
-        consistent.filter(|epoch| self.leadership.permits(*epoch))
+        let complete = *self.complete.borrow();
+        complete.filter(|epoch| self.leadership.permits(*epoch))
     }
 }
 
@@ -76,9 +117,61 @@ impl Gate {
 #[derive(Debug)]
 pub struct Executor {
     api: Api,
+    cache: Cache,
     store: Arc<Store>,
     gate: Gate,
-    lanes: Mutex<HashMap<Domain, Arc<tokio::sync::Mutex<Expectations>>>>,
+    lanes: Mutex<HashMap<Domain, Arc<Slot>>>,
+    lists: Mutex<Lists>,
+    /// Writes that were sent and have not been answered.
+    under_way: AtomicUsize,
+    /// Writes whose answer was lost.
+    unanswered: AtomicUsize,
+}
+
+/// The lane of a domain, between those who enter it.
+#[derive(Debug, Default)]
+struct Slot {
+    expectations: Arc<tokio::sync::Mutex<Expectations>>,
+    /// The term in which the domain was last read, and when that was.
+    read: Mutex<Option<(Epoch, Instant)>>,
+    waiting: Mutex<VecDeque<Waiter>>,
+}
+
+/// Whom to wake when a lane becomes free.
+pub struct Waiter {
+    /// The same number for the same key, which waits once.
+    id: u64,
+    wake: Box<dyn FnOnce() + Send>,
+}
+
+/// How many domains were read one by one, and the list of everything that takes the place of more.
+#[derive(Debug, Default)]
+struct Lists {
+    since: Option<Instant>,
+    domains: usize,
+    whole: Option<(Epoch, Round)>,
+}
+
+/// What a plan rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// The view that it was made on is confirmed.
+    Confirmed,
+    /// The view has been read again: plan once more.
+    Renewed,
+}
+
+impl Waiter {
+    /// Calls `wake` when the lane is free; of those with the same `id` one waits.
+    pub fn new(id: u64, wake: impl FnOnce() + Send + 'static) -> Self {
+        Self { id, wake: Box::new(wake) }
+    }
+}
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiter").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// What became of a batch.
@@ -93,8 +186,15 @@ pub struct Performed {
 /// Why a lane cannot be planned in, or a plan was not carried out to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Halt {
-    /// This process does not lead, or its view is not consistent yet.
+    /// This process does not lead, or its caches are not complete yet.
     Closed,
+    /// Somebody else plans for the domain; its end wakes the next one.
+    Occupied {
+        /// When to look again in any case.
+        until: Instant,
+    },
+    /// A disruption was refused: the view may be stale and could not be confirmed, for this reason.
+    Unconfirmed(Arc<str>),
     /// The view does not show our own writes yet, or what made a precondition fail; a change of the view, or
     /// that time, will bring the next pass.
     NotSeenYet {
@@ -113,38 +213,116 @@ pub enum Halt {
 impl Domain {
     /// The domain of a set: its group, or else itself, by a name that no group can have.
     pub fn of(set: &SetRow) -> Self {
-        let group = set.group.clone().unwrap_or_else(|| format!("uid/{}", set.uid).into());
+        let group = set.group.clone().unwrap_or_else(|| format!("{LONE}{}", set.uid).into());
         Self { namespace: Arc::clone(&set.namespace), group }
+    }
+
+    /// The UID of the set that is the domain by itself.
+    pub(super) fn lone_set(&self) -> Option<&str> {
+        self.group.strip_prefix(LONE)
     }
 }
 
+/// Marks the domain of a set that is in no group: a label has no slash in its value.
+const LONE: &str = "uid/";
+
 impl Executor {
     /// An executor over a client, a view and a gate.
-    pub fn new(api: Api, store: Arc<Store>, gate: Gate) -> Self {
-        Self { api, store, gate, lanes: Mutex::default() }
+    pub fn new(api: Api, cache: Cache, gate: Gate) -> Self {
+        let store = Arc::clone(cache.store());
+        Self {
+            api,
+            cache,
+            store,
+            gate,
+            lanes: Mutex::default(),
+            lists: Mutex::default(),
+            under_way: AtomicUsize::new(0),
+            unanswered: AtomicUsize::new(0),
+        }
     }
 
-    /// Enters the lane of a domain, waiting for whoever is in it, and makes sure that the view may be
-    /// planned on.
-    pub async fn enter(&self, domain: &Domain) -> Result<Lane<'_>, Halt> {
+    /// Enters the lane of a domain and makes sure that the view may be planned on. A lane in which somebody is already is
+    /// not waited for, so that one whose writes hang does not hold workers: the waiter is called when it is free.
+    pub async fn enter(&self, domain: &Domain, waiter: Waiter) -> Result<Lane<'_>, Halt> {
         let epoch = self.gate.open().ok_or(Halt::Closed)?;
-        let lane = {
-            let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = {
+            let mut lanes = lock(&self.lanes);
             Arc::clone(lanes.entry(domain.clone()).or_default())
         };
-        let mut lane = Lane { executor: self, epoch, expectations: lane.lock_owned().await };
+        let expectations = {
+            // Under this lock, so that whoever leaves finds the waiter, or has left.
+            let mut waiting = lock(&slot.waiting);
+            let Ok(expectations) = Arc::clone(&slot.expectations).try_lock_owned() else {
+                if waiting.iter().all(|known| known.id != waiter.id) {
+                    waiting.push_back(waiter);
+                }
+                return Err(Halt::Occupied { until: Instant::now() + OCCUPIED_RETRY });
+            };
+            expectations
+        };
+        let (confirmed, doubt, turn) = (false, None, Turn(slot));
+        let domain = domain.clone();
+        let mut lane = Lane { executor: self, epoch, domain, expectations, confirmed, doubt, turn };
         lane.settle().await?;
         Ok(lane)
     }
 
+    /// Whether it is unknown of some write whether the server has acted on it, or will.
+    pub fn has_unanswered(&self) -> bool {
+        let of_lane = |slot: &Arc<Slot>| {
+            slot.expectations.try_lock().map_or(true, |expectations| expectations.has_unknown())
+        };
+        self.under_way.load(Ordering::SeqCst) > 0 || lock(&self.lanes).values().any(of_lane)
+    }
+
+    /// How many answers have been lost so far.
+    pub fn lost_answers(&self) -> usize {
+        self.unanswered.load(Ordering::SeqCst)
+    }
+
+    /// Where many domains want to be read at once, everything is listed instead; whoever comes meanwhile looks again soon.
+    /// A source that fails lists by itself as soon as it can.
+    fn list_everything(&self, doubt: Option<&Doubt>, epoch: Epoch) -> Result<(), Halt> {
+        if doubt.is_some_and(|doubt| doubt.failing) {
+            return Ok(());
+        }
+        let now = Instant::now();
+        let mut lists = lock(&self.lists);
+        if lists.whole.is_some_and(|(of, round)| of == epoch && !self.cache.has_completed(round)) {
+            return Err(Halt::NotSeenYet { until: now + LISTED_SOON });
+        }
+        if lists.since.is_none_or(|since| now.duration_since(since) > TOGETHER) {
+            (lists.since, lists.domains) = (Some(now), 0);
+        }
+        lists.domains += 1;
+        if lists.domains <= MAX_DOMAINS_ONE_BY_ONE {
+            return Ok(());
+        }
+        tracing::info!("many domains are to be confirmed at once: listing everything instead");
+        lists.whole = Some((epoch, self.cache.resync()));
+        self.count_confirmation("whole_list");
+        Err(Halt::NotSeenYet { until: now + LISTED_SOON })
+    }
+
+    fn has_listed_everything_in(&self, epoch: Epoch) -> bool {
+        let whole = lock(&self.lists).whole;
+        let listed = whole.is_some_and(|(of, round)| of == epoch && self.cache.has_completed(round));
+        listed || self.gate.is_listed_in(epoch)
+    }
+
+    fn count_confirmation(&self, outcome: &'static str) {
+        self.api.metrics().confirmations.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
     /// Forgets the lane of a domain that is no more, unless it still waits to see its own writes.
     pub fn forget(&self, domain: &Domain) {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lanes = lock(&self.lanes);
         // Whoever is about to enter has a share in it already.
-        let unused = |lane: &Arc<tokio::sync::Mutex<Expectations>>| Arc::strong_count(lane) == 1;
-        let idle = lanes
-            .get(domain)
-            .is_some_and(|lane| unused(lane) && lane.try_lock().is_ok_and(|lane| lane.is_empty()));
+        let unused = |slot: &Arc<Slot>| Arc::strong_count(slot) == 1 && lock(&slot.waiting).is_empty();
+        let idle = lanes.get(domain).is_some_and(|slot| {
+            unused(slot) && slot.expectations.try_lock().is_ok_and(|lane| lane.is_empty())
+        });
         if idle {
             lanes.remove(domain);
         }
@@ -157,8 +335,26 @@ impl Executor {
         (number, action): (usize, &'a Action),
         epoch: Epoch,
     ) -> (usize, &'a Action, Option<Result<Value, ApiError>>) {
-        let permitted = self.gate.open() == Some(epoch);
-        (number, action, if permitted { Some(self.write(action).await) } else { None })
+        if self.gate.open() != Some(epoch) {
+            return (number, action, None);
+        }
+        let answer = self.answered(self.write(action)).await;
+        (number, action, Some(answer))
+    }
+
+    /// Counts a write until it is answered. Not counted down where this future is dropped: then nobody knows what became of
+    /// the write.
+    async fn answered(
+        &self,
+        write: impl Future<Output = Result<Value, ApiError>>,
+    ) -> Result<Value, ApiError> {
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        let answer = write.await;
+        if matches!(answer, Err(ApiError::Unanswered(_))) {
+            self.unanswered.fetch_add(1, Ordering::SeqCst);
+        }
+        self.under_way.fetch_sub(1, Ordering::SeqCst);
+        answer
     }
 
     /// The term in which writes are allowed right now.
@@ -200,7 +396,9 @@ impl Executor {
             return None;
         }
         let answer = match read {
-            Ok(object) => self.api.replace(place.subresource("status"), manager, &object).await,
+            Ok(object) => {
+                self.answered(self.api.replace(place.subresource("status"), manager, &object)).await
+            }
             Err(error) => Err(error),
         };
         self.count(action, &answer);
@@ -345,13 +543,124 @@ fn place(object: &Object) -> Place<'_> {
 pub struct Lane<'e> {
     executor: &'e Executor,
     epoch: Epoch,
+    domain: Domain,
     expectations: OwnedMutexGuard<Expectations>,
+    /// The view that is planned on is confirmed.
+    confirmed: bool,
+    /// Why the view cannot be confirmed.
+    doubt: Option<Arc<str>>,
+    /// After the expectations: fields are dropped in their order, and whoever is woken must find the lane free.
+    turn: Turn,
+}
+
+/// The turn of whoever is in a lane; its end wakes the next one.
+#[derive(Debug)]
+struct Turn(Arc<Slot>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let next = lock(&self.0.waiting).pop_front();
+        if let Some(waiter) = next {
+            (waiter.wake)();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Lane<'_> {
     /// The term in which it was entered.
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// Why the view must not be disrupted on, where that is known already.
+    pub fn doubt(&self) -> Option<&Arc<str>> {
+        self.doubt.as_ref()
+    }
+
+    /// Makes sure that a plan which disrupts something rests on what the cluster is: at no cost where every source of what
+    /// it reads is confirmed and was listed in this term; otherwise the domain is read, and must be planned for once more.
+    pub async fn confirm(&mut self, reads: &[Resource]) -> Result<Basis, Halt> {
+        if let Some(why) = &self.doubt {
+            return Err(Halt::Unconfirmed(Arc::clone(why)));
+        }
+        if self.confirmed {
+            return Ok(Basis::Confirmed);
+        }
+        let doubt = self.executor.cache.doubt(reads, &self.domain.namespace);
+        if doubt.is_none() && self.is_known_in_term() {
+            self.confirmed = true;
+            return Ok(Basis::Confirmed);
+        }
+        self.executor.list_everything(doubt.as_ref(), self.epoch)?;
+        self.read(reads).await.map_err(Halt::Unconfirmed)?;
+        self.confirmed = true;
+        Ok(Basis::Renewed)
+    }
+
+    /// Whether the domain was read, or everything listed, in this term.
+    fn is_known_in_term(&self) -> bool {
+        let read = *lock(&self.turn.0.read);
+        read.is_some_and(|(epoch, _)| epoch == self.epoch)
+            || self.executor.has_listed_everything_in(self.epoch)
+    }
+
+    /// Reads the domain consistently.
+    async fn read(&mut self, reads: &[Resource]) -> Result<(), Arc<str>> {
+        let Executor { api, cache, .. } = self.executor;
+        let read = Confirmer { api, cache, domain: &self.domain }.confirm(reads).await;
+        self.executor.count_confirmation(if read.is_ok() { "confirmed" } else { "failed" });
+        match read {
+            Ok(()) => {
+                *lock(&self.turn.0.read) = Some((self.epoch, Instant::now()));
+                Ok(())
+            }
+            Err(why) => {
+                let Domain { namespace, group } = &self.domain;
+                tracing::warn!(%namespace, domain = %group, "nothing is disrupted: {why}");
+                self.doubt = Some(Arc::clone(&why));
+                Err(why)
+            }
+        }
+    }
+
+    /// Own writes are not shown by a watch that fails or is silent: the domain is read instead, now and then. Where that
+    /// fails, too, the lane can be planned in, and nothing disrupted.
+    async fn read_own_writes(&mut self) -> Result<(), Halt> {
+        let Some(until) = self.expectations.awaited_until() else { return Ok(()) };
+        let now = Instant::now();
+        let not_shown = Halt::NotSeenYet { until: until.min(now + LOOK_AGAIN) };
+        let read = *lock(&self.turn.0.read);
+        let lately = read.is_some_and(|(_, at)| now.duration_since(at) < READ_EVERY);
+        if lately || self.executor.cache.doubt(&SETS_AND_PODS, &self.domain.namespace).is_none() {
+            return Err(not_shown);
+        }
+        if self.read(&SETS_AND_PODS).await.is_err() {
+            return Ok(());
+        }
+        let store = &self.executor.store;
+        self.expectations.look(|object| (store.seen(object), store.reached(object)), Instant::now());
+        if self.expectations.awaited_until().is_some() { Err(not_shown) } else { Ok(()) }
+    }
+
+    /// Whether a write may be sent as far as the view is concerned.
+    fn may_send(&self, action: &Action) -> Result<(), Halt> {
+        // A term that is over stops the write by itself, and for that reason.
+        if !action.needs_confirmed_view() || self.executor.gate.open() != Some(self.epoch) {
+            return Ok(());
+        }
+        if let Some(why) = &self.doubt {
+            return Err(Halt::Unconfirmed(Arc::clone(why)));
+        }
+        let doubt = self.executor.cache.doubt(&SETS_AND_PODS, &self.domain.namespace);
+        if self.confirmed || (doubt.is_none() && self.is_known_in_term()) {
+            return Ok(());
+        }
+        let why = doubt.map_or("the view is from before this term".to_owned(), |doubt| doubt.why);
+        Err(Halt::Unconfirmed(why.into()))
     }
 
     /// Rules B and D: the view shows our own writes, and no disruption's answer is missing.
@@ -367,13 +676,11 @@ impl Lane<'_> {
                 return Err(halt);
             }
         }
-        let now = Instant::now();
-        self.expectations.look(view, now);
-        match self.expectations.awaited_until() {
-            Some(_) if planted::has(Bug::OwnWritesNotAwaited) => Ok(()),
-            Some(until) => Err(Halt::NotSeenYet { until: until.min(now + LOOK_AGAIN) }),
-            None => Ok(()),
+        self.expectations.look(view, Instant::now());
+        if planted::has(Bug::OwnWritesNotAwaited) {
+            return Ok(());
         }
+        self.read_own_writes().await
     }
 
     /// Reads an object of unknown state; the view must then be at least as new as what was read.
@@ -416,10 +723,17 @@ impl Lane<'_> {
 
     /// Carries out one batch to its end and says what was answered.
     pub async fn perform_batch<'a>(&mut self, actions: impl IntoIterator<Item = &'a Action>) -> Performed {
-        let numbered = actions.into_iter().enumerate();
-        let attempts: Vec<_> = numbered.map(|attempt| self.executor.attempt(attempt, self.epoch)).collect();
-        let mut answers = vec![None; attempts.len()];
         let mut halt = None;
+        let mut attempts = Vec::new();
+        let mut count = 0;
+        for (number, action) in actions.into_iter().enumerate() {
+            count = number + 1;
+            match self.may_send(action) {
+                Ok(()) => attempts.push(self.executor.attempt((number, action), self.epoch)),
+                Err(refused) => halt = Some(refused),
+            }
+        }
+        let mut answers = vec![None; count];
         let mut under_way = futures::stream::iter(attempts).buffer_unordered(MAX_PARALLEL_WRITES);
         while let Some((number, action, answer)) = under_way.next().await {
             let ended = match &answer {

@@ -13,9 +13,9 @@ use sts_plus_planner::plan::{Action, Batch};
 use tokio::sync::watch;
 use tower::{BoxError, service_fn};
 
-use super::{Domain, Executor, Gate, Halt};
+use super::{Domain, Executor, Gate, Halt, Lane, Waiter};
 use crate::shell::api::{Api, ApiError, Resource};
-use crate::shell::cache::Store;
+use crate::shell::cache::{Cache, Store};
 use crate::shell::lease::{Epoch, Leadership};
 use crate::shell::metrics::Metrics;
 
@@ -31,6 +31,8 @@ enum Answer {
     /// The object with this UID.
     Object(&'static str),
     Lost,
+    /// Nothing, ever.
+    Hangs,
 }
 
 /// What the server was asked, and how it answers.
@@ -61,6 +63,7 @@ impl Server {
                 server.asked.lock().unwrap().push((head.method, path, body));
                 let answer = server.answers.lock().unwrap().pop();
                 match answer.unwrap_or(Answer::Status(200)) {
+                    Answer::Hangs => std::future::pending().await,
                     Answer::Lost => Err(BoxError::from("connection reset")),
                     Answer::Throttle { seconds } => {
                         let answer = Response::builder().status(429).header("retry-after", seconds);
@@ -128,7 +131,8 @@ impl Bench {
         let leadership = Leadership::always();
         let (consistent, view) = watch::channel(leadership.current());
         let gate = Gate::new(leadership, view);
-        let executor = Executor::new(Api::new(server.client(), Metrics::new()), Arc::clone(&store), gate);
+        let cache = Cache::unfollowed(Arc::clone(&store));
+        let executor = Executor::new(Api::new(server.client(), Metrics::new()), cache, gate);
         Self { server, store, consistent, executor }
     }
 
@@ -154,11 +158,16 @@ impl Bench {
     }
 
     async fn perform(&self, batches: &[Batch]) -> Result<(), Halt> {
-        self.executor.enter(&Self::domain()).await?.perform(batches).await
+        self.enter(&Self::domain()).await?.perform(batches).await
+    }
+
+    /// Enters a lane; nobody is woken if it is occupied.
+    async fn enter(&self, domain: &Domain) -> Result<Lane<'_>, Halt> {
+        self.executor.enter(domain, Waiter::new(0, || {})).await
     }
 
     async fn may_plan(&self) -> bool {
-        self.executor.enter(&Self::domain()).await.is_ok()
+        self.enter(&Self::domain()).await.is_ok()
     }
 }
 
@@ -223,7 +232,7 @@ async fn rule_c_nothing_is_planned_before_the_view_is_consistent_in_this_term() 
 #[tokio::test]
 async fn a_term_that_ends_between_two_writes_stops_the_second() {
     let bench = Bench::new();
-    let mut lane = bench.executor.enter(&Bench::domain()).await.expect("open");
+    let mut lane = bench.enter(&Bench::domain()).await.expect("open");
     bench.consistent.send_replace(None);
     assert_eq!(lane.perform(&bench.deletion()).await, Err(Halt::Closed));
     assert!(bench.server.take_asked().is_empty());
@@ -358,14 +367,65 @@ async fn after_a_failed_batch_no_further_batch_starts() {
 #[tokio::test]
 async fn a_lane_is_for_one_at_a_time_and_lanes_do_not_wait_for_each_other() {
     let bench = Bench::new();
-    let held = bench.executor.enter(&Bench::domain()).await.expect("open");
+    let held = bench.enter(&Bench::domain()).await.expect("open");
     let other = Domain { namespace: "ns".into(), group: "h".into() };
-    bench.executor.enter(&other).await.map(|_| ()).expect("another domain");
-    let domain = Bench::domain();
-    let mut second = std::pin::pin!(bench.executor.enter(&domain));
-    assert!(futures::poll!(&mut second).is_pending());
+    bench.enter(&other).await.map(|_| ()).expect("another domain");
+    let occupied = bench.enter(&Bench::domain()).await.map(|_| ());
+    assert!(matches!(occupied, Err(Halt::Occupied { .. })), "{occupied:?}");
     drop(held);
-    assert!(second.await.is_ok());
+    assert!(bench.enter(&Bench::domain()).await.is_ok());
+}
+
+#[tokio::test]
+async fn whoever_finds_a_lane_occupied_is_woken_when_it_is_free_one_after_the_other() {
+    let bench = Bench::new();
+    let woken = Arc::new(Mutex::new(Vec::new()));
+    let waiter = |id: u64| {
+        let woken = Arc::clone(&woken);
+        Waiter::new(id, move || woken.lock().unwrap().push(id))
+    };
+    let held = bench.enter(&Bench::domain()).await.expect("open");
+    for id in [1, 2, 1] {
+        bench.executor.enter(&Bench::domain(), waiter(id)).await.map(|_| ()).expect_err("occupied");
+    }
+    assert!(woken.lock().unwrap().is_empty());
+    drop(held);
+    assert_eq!(*woken.lock().unwrap(), [1], "one at a time");
+    drop(bench.enter(&Bench::domain()).await.expect("free"));
+    assert_eq!(*woken.lock().unwrap(), [1, 2], "each once");
+    drop(bench.enter(&Bench::domain()).await.expect("free"));
+    assert_eq!(*woken.lock().unwrap(), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_write_without_an_answer_is_unanswered_until_it_is_read_back() {
+    let bench = Bench::new();
+    bench.perform(&bench.annotation()).await.expect("done");
+    assert!(!bench.executor.has_unanswered());
+    bench.store.upsert(Resource::StatefulSets, &set(5));
+    bench.server.answer(Answer::Lost);
+    bench.perform(&bench.deletion()).await.expect_err("no answer");
+    assert!(bench.executor.has_unanswered());
+    assert_eq!(bench.executor.lost_answers(), 1);
+    bench.server.answer(Answer::Status(404));
+    assert!(!bench.may_plan().await, "it is gone, and the view must show that first");
+    assert!(!bench.executor.has_unanswered());
+}
+
+#[tokio::test]
+async fn a_write_whose_sender_was_stopped_stays_unanswered() {
+    let bench = Bench::new();
+    bench.server.answer(Answer::Hangs);
+    let deletion = bench.deletion();
+    {
+        let mut performed = std::pin::pin!(bench.perform(&deletion));
+        while bench.server.take_asked().is_empty() {
+            assert!(futures::poll!(&mut performed).is_pending());
+            tokio::task::yield_now().await;
+        }
+        assert!(bench.executor.has_unanswered(), "it is under way");
+    }
+    assert!(bench.executor.has_unanswered(), "nobody knows what became of it");
 }
 
 #[path = "apply_tests.rs"]

@@ -164,6 +164,11 @@ impl Expectations {
         std::mem::take(&mut self.unknown)
     }
 
+    /// Whether it is unknown of some write what became of it.
+    pub fn has_unknown(&self) -> bool {
+        !self.unknown.is_empty()
+    }
+
     /// Whether nothing is awaited or unknown.
     pub fn is_empty(&self) -> bool {
         self.awaited.is_empty() && self.unknown.is_empty()

@@ -14,7 +14,7 @@ use tower::{BoxError, service_fn};
 
 use super::Informing;
 use crate::shell::api::{Api, Resource};
-use crate::shell::cache::Store;
+use crate::shell::cache::{Cache, Store};
 use crate::shell::executor::{Domain, Executor, Gate};
 use crate::shell::lease::{Epoch, Leadership};
 use crate::shell::metrics::Metrics;
@@ -112,7 +112,7 @@ impl Bench {
         let leadership = Leadership::always();
         let epoch = leadership.current().expect("it leads");
         let gate = Gate::new(leadership.clone(), watch::channel(leadership.current()).1);
-        let executor = Arc::new(Executor::new(server.api(), Arc::clone(&store), gate));
+        let executor = Arc::new(Executor::new(server.api(), Cache::unfollowed(Arc::clone(&store)), gate));
         let woken = Arc::new(Mutex::new(0));
         let count = Arc::clone(&woken);
         let informing = Informing::new(executor, Arc::new(move |_| *count.lock().unwrap() += 1));

@@ -35,6 +35,10 @@ pub struct Metrics {
     pub cached: Family<ResourceLabel, Gauge>,
     /// Consistent lists completed, by resource.
     pub lists: Family<ResourceLabel, Counter>,
+    /// Sources whose rows may be stale, by resource.
+    pub unconfirmed_sources: Family<ResourceLabel, Gauge>,
+    /// Consistent reads of what a disruption is about, by outcome.
+    pub confirmations: Family<OutcomeLabel, Counter>,
     /// Keys waiting in the queue, by controller.
     pub queue_depth: Family<ControllerLabel, Gauge>,
     /// Writes by kind and outcome.
@@ -73,6 +77,13 @@ pub struct RequestLabels {
 pub struct ResourceLabel {
     /// The resource's plural.
     pub resource: &'static str,
+}
+
+/// Label for how something ended.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct OutcomeLabel {
+    /// How it ended.
+    pub outcome: &'static str,
 }
 
 /// Label for a controller.
@@ -142,6 +153,8 @@ impl Metrics {
             undecodable: Family::default(),
             cached: Family::default(),
             lists: Family::default(),
+            unconfirmed_sources: Family::default(),
+            confirmations: Family::default(),
             queue_depth: Family::default(),
             writes: Family::default(),
             missing_permissions: Family::default(),
@@ -158,6 +171,16 @@ impl Metrics {
         own.register("undecodable_objects", "Objects that could not be decoded", metrics.undecodable.clone());
         own.register("cached_objects", "Rows in the caches", metrics.cached.clone());
         own.register("consistent_lists", "Consistent lists completed", metrics.lists.clone());
+        own.register(
+            "unconfirmed_sources",
+            "Watches that fail or are silent: before a disruption what it is about is read again",
+            metrics.unconfirmed_sources.clone(),
+        );
+        own.register(
+            "confirmations",
+            "Consistent reads of what a disruption is about",
+            metrics.confirmations.clone(),
+        );
         own.register("queue_depth", "Keys waiting in the queue", metrics.queue_depth.clone());
         own.register("writes", "Writes by outcome", metrics.writes.clone());
         own.register(

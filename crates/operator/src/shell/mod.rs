@@ -4,6 +4,7 @@
 pub mod api;
 pub mod backoff;
 pub mod cache;
+pub mod confirmation;
 pub mod events;
 pub mod executor;
 pub mod expectations;

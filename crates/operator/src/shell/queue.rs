@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Debug;
-use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sts_plus_planner::planted::{self, Bug};
@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::backoff;
+use super::executor::Waiter;
 use super::surroundings::Chance;
 
 /// How a pass over a key ended.
@@ -22,6 +23,9 @@ pub enum Outcome {
     WakeAt(Instant),
     /// It failed: look again after a growing wait.
     Failed,
+    /// It was refused because the view could not be confirmed: look again after a growing wait, or when [`Queue::confirmed`]
+    /// tells that a source is confirmed.
+    Unconfirmed,
     /// The server asked to come back after this time.
     ComeBack(Duration),
 }
@@ -53,6 +57,8 @@ struct Entry {
     /// The last pass failed: that is why it is not run for a while.
     failed: bool,
     timer: Option<(Instant, u64)>,
+    /// The last pass was refused because the view could not be confirmed.
+    unconfirmed: bool,
     /// Until then it is not run, whatever happens.
     not_before: Option<Instant>,
 }
@@ -115,6 +121,32 @@ impl<K: Clone + Eq + Hash + Debug> Queue<K> {
         state.enqueue(key, Instant::now());
         drop(state);
         self.wake.notify_one();
+    }
+
+    /// A source is confirmed: the keys that were refused for lack of that are run at once.
+    pub fn confirmed(&self) {
+        let refused: Vec<_> = {
+            let state = self.state();
+            let refused = state.keys.iter().filter(|(_, entry)| entry.unconfirmed);
+            let mut refused: Vec<_> = refused.map(|(key, entry)| (entry.timer, key.clone())).collect();
+            // In the order in which they would have been run, so that a run with a seed repeats.
+            refused.sort_by_key(|(timer, _)| *timer);
+            refused
+        };
+        for (_, key) in refused {
+            self.urge(key);
+        }
+    }
+
+    /// How to run a key again when a lane that is occupied becomes free.
+    pub fn waiter(self: &Arc<Self>, controller: &'static str, key: &K) -> Waiter
+    where
+        K: Send + 'static,
+    {
+        let mut hasher = std::hash::DefaultHasher::new();
+        (controller, key).hash(&mut hasher);
+        let (queue, key) = (Arc::clone(self), key.clone());
+        Waiter::new(hasher.finish(), move || queue.add(key))
     }
 
     /// Waits for a key to work on; `None` once the queue is closed.
@@ -215,22 +247,26 @@ impl<K: Clone + Eq + Hash + Debug> State<K> {
         entry.not_before = None;
         let again = entry.again.take();
         let urged = again == Some(Again::Urged);
-        entry.failed = outcome == Outcome::Failed;
+        let failed = matches!(outcome, Outcome::Failed | Outcome::Unconfirmed);
+        entry.failed = failed;
+        entry.unconfirmed = outcome == Outcome::Unconfirmed;
         entry.failures = match outcome {
-            Outcome::Failed if urged => 0,
-            Outcome::Failed => entry.failures.saturating_add(1),
+            Outcome::Failed | Outcome::Unconfirmed if urged => 0,
+            Outcome::Failed | Outcome::Unconfirmed => entry.failures.saturating_add(1),
             Outcome::ComeBack(_) => entry.failures,
             Outcome::Settled | Outcome::WakeAt(_) => 0,
         };
         let wake_at = match outcome {
             Outcome::Settled => None,
             Outcome::WakeAt(_) if planted::has(Bug::TimersForgotten) => None,
-            Outcome::Failed if planted::has(Bug::FailuresForgotten) => None,
+            Outcome::Failed | Outcome::Unconfirmed if planted::has(Bug::FailuresForgotten) => None,
             Outcome::WakeAt(at) => Some(at),
-            Outcome::Failed => Some(now + backoff::delay(entry.failures, &self.chance)),
+            Outcome::Failed | Outcome::Unconfirmed => {
+                Some(now + backoff::delay(entry.failures, &self.chance))
+            }
             Outcome::ComeBack(after) => Some(now + after),
         };
-        if matches!(outcome, Outcome::ComeBack(_)) || (outcome == Outcome::Failed && !urged) {
+        if matches!(outcome, Outcome::ComeBack(_)) || (failed && !urged) {
             entry.not_before = wake_at;
         }
         if let Some(at) = wake_at {

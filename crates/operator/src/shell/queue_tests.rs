@@ -168,3 +168,22 @@ async fn an_urged_key_still_comes_back_when_the_server_said() {
     assert_eq!(next(&queue).await, Some("a"));
     assert_eq!(asked_at.elapsed(), Duration::from_secs(7));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_refused_on_an_unconfirmed_view_waits_and_runs_at_once_when_a_source_is_confirmed() {
+    let queue = Queue::default();
+    for _ in 0..8 {
+        queue.add("a");
+        assert_eq!(next(&queue).await, Some("a"));
+        queue.done(&"a", Outcome::Unconfirmed);
+    }
+    let before = Instant::now();
+    queue.add("a");
+    assert_eq!(queue.depth(), 0, "a change alone does not end the wait");
+    queue.confirmed();
+    assert_eq!(next(&queue).await, Some("a"));
+    assert_eq!(Instant::now(), before, "at once");
+    queue.done(&"a", Outcome::Failed);
+    queue.confirmed();
+    assert_eq!(queue.depth(), 0, "what failed for another reason is not run");
+}

@@ -72,5 +72,8 @@ async fn ready(State(health): State<Health>) -> impl IntoResponse {
 
 async fn metrics(State(health): State<Health>) -> impl IntoResponse {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    if let Some((cache, _)) = health.running.get() {
+        cache.show_freshness(&health.metrics);
+    }
     ([(header::CONTENT_TYPE, kind)], health.metrics.encode())
 }

@@ -75,6 +75,8 @@ pub struct World {
     /// How long, by monotonic time, the gate has been in a state that counts since its time was last added up, as far as
     /// this process has been through it in its present term: [`Plan::stretch`] of the last plan, and the time since.
     pub stretch: Option<SignedDuration>,
+    /// Why the view may be stale and could not be confirmed. Nothing is disrupted then; everything else is planned as usual.
+    pub unconfirmed: Option<Arc<str>>,
 }
 
 /// What to do for a rollout now, and what to say.
@@ -137,8 +139,17 @@ pub struct Announcement {
 
 /// Decides what to do for a rollout at a moment.
 pub fn plan(world: &World, now: Timestamp) -> Plan {
-    let rollout = &world.rollout;
     let now = whole_milliseconds(now);
+    let planned = plan_on_view(world, now);
+    match &world.unconfirmed {
+        Some(why) if Batch::any_needs_confirmed_view(&planned.batches) => unconfirmed(world, why, now),
+        _ => planned,
+    }
+}
+
+/// The plan if the view is what the cluster is.
+fn plan_on_view(world: &World, now: Timestamp) -> Plan {
+    let rollout = &world.rollout;
     if rollout.deleting {
         return leave::depart(world);
     }
@@ -171,6 +182,30 @@ pub fn refused(world: &World, refusal: Refusal, now: Timestamp) -> Plan {
     draft.warnings = policy.map(|policy| policy.warnings()).unwrap_or_default();
     draft.warnings.extend(world.syntax.iter().cloned());
     draft.finish(Some(Wait::Held { reason: Reason::WriteRefused { refusal } }))
+}
+
+/// What remains of a plan that would disrupt something on a view that could not be confirmed: its status says why.
+fn unconfirmed(world: &World, why: &Arc<str>, now: Timestamp) -> Plan {
+    let reason = Reason::ViewUnconfirmed { why: Arc::clone(why) };
+    if world.rollout.deleting {
+        let announcement = Announcement {
+            severity: reason.severity(),
+            reason: reason.kind(),
+            message: format!("the deletion waits: {reason}"),
+        };
+        return Plan {
+            status: world.rollout.status.clone(),
+            announcements: vec![announcement],
+            ..Plan::default()
+        };
+    }
+    let mut draft = Draft::new(world, now);
+    if let Some(policy) = world.rollout.spec.as_ref().ok().and_then(|spec| Policy::parse(spec).ok()) {
+        draft.warnings = policy.warnings();
+        draft.warnings.extend(world.syntax.iter().cloned());
+    }
+    draft.reword();
+    draft.finish(Some(Wait::Held { reason }))
 }
 
 /// A plan in the making.

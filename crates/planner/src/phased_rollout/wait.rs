@@ -65,7 +65,7 @@ pub enum Wait {
 }
 
 /// The announced waits that keep a rollout from going on: their end is worth telling too.
-const OBSTACLES: [&str; 11] = [
+const OBSTACLES: [&str; 12] = [
     "CannotManage",
     "InvalidSpec",
     "Suspended",
@@ -75,6 +75,7 @@ const OBSTACLES: [&str; 11] = [
     "Paused",
     "PartitionContested",
     "OtherSetNotReady",
+    "ViewUnconfirmed",
     "TargetNotFound",
     Reason::WRITE_REFUSED,
 ];

@@ -52,6 +52,8 @@ pub struct World {
     pub unobserved_since: BTreeMap<Arc<str>, Timestamp>,
     /// What this process knows beyond its caches.
     pub memory: Memory,
+    /// Why the view may be stale and could not be confirmed. No pod is deleted then; everything else is planned as usual.
+    pub unconfirmed: Option<Arc<str>>,
 }
 
 /// What this process knows of a group beyond its caches, by the UID of the set. Losing it repeats a message or asks the
@@ -100,7 +102,7 @@ pub fn plan(world: &World, now: Timestamp) -> Plan {
             Turn::Skipped(Reason::TooManySets { sets: zones.len(), limit: MAX_MEMBERS })
         }
         Some(skipped) => Turn::Skipped(skipped),
-        None => take_turn(&zones),
+        None => take_turn(&zones).on_view(world.unconfirmed.as_ref()),
     };
     let mut reports: Vec<_> = zones.iter().map(|zone| Report::of(zone, &zones, &turn, world, now)).collect();
     if zones.len() > MAX_MEMBERS {
@@ -155,6 +157,19 @@ pub(crate) enum Turn {
         /// Why no further pod goes now, if one would like to.
         denied: Option<Reason>,
     },
+}
+
+impl Turn {
+    /// Nothing is deleted on a view that could not be confirmed.
+    fn on_view(self, unconfirmed: Option<&Arc<str>>) -> Self {
+        match (self, unconfirmed) {
+            (Self::Rolling { set, deletions, .. }, Some(why)) if !deletions.is_empty() => {
+                let denied = Some(Reason::ViewUnconfirmed { why: Arc::clone(why) });
+                Self::Rolling { set, deletions: Vec::new(), denied }
+            }
+            (turn, _) => turn,
+        }
+    }
 }
 
 /// Finds the first set that is not done: the one with pods down if there is exactly one such set, so that a

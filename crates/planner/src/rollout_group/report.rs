@@ -229,7 +229,7 @@ fn rolling(zone: &Zone<'_>, revision: Arc<str>, deletions: usize, denied: Option
     if deletions > 0 {
         return Reason::Rolling { revision };
     }
-    if let Some(reason @ Reason::OtherSetNotReady { .. }) = denied {
+    if let Some(reason @ (Reason::OtherSetNotReady { .. } | Reason::ViewUnconfirmed { .. })) = denied {
         return reason.clone();
     }
     let down_pods = || zone.member.pods.iter().filter_map(|pod| Some((pod, zone.why_down(pod)?)));

@@ -3,7 +3,7 @@
 use crate::explore::{Explored, Until, explore};
 use crate::state::{Faults, Model, Rule};
 
-const ONE_OF_EACH: Faults = Faults { edits: 1, crashes: 1, failures: 1, losses: 1 };
+const ONE_OF_EACH: Faults = Faults { edits: 1, crashes: 1, failures: 1, losses: 1, blindness: 0 };
 
 fn two_zones_of_two() -> Model {
     Model {
@@ -81,6 +81,25 @@ fn without_rule_d_a_deletion_with_a_lost_answer_is_taken_for_one_that_failed() {
     let without = Some(Rule::Unknown);
     breaks("2 zones x 2 without D", &Model { without, ..two_zones_of_two() });
     breaks("1 zone x 3 without D", &Model { without, ..one_zone_of_three() });
+}
+
+/// A model in which pods can no longer be followed, and one that serves breaks meanwhile.
+fn blinded(model: &Model) -> Model {
+    let faults = Faults { failures: 1, blindness: 1, ..Faults::default() };
+    Model { faults, lag: 2, ..model.clone() }
+}
+
+#[test]
+fn with_a_confirmed_view_an_operator_that_cannot_follow_pods_keeps_the_guarantee_and_reaches_the_goal() {
+    holds("2 zones x 2, blind", &blinded(&two_zones_of_two()));
+    holds("1 zone x 3, blind", &blinded(&one_zone_of_three()));
+}
+
+#[test]
+fn without_a_confirmed_view_a_pod_is_deleted_on_the_old_health_of_the_others() {
+    let without = Some(Rule::ConfirmedView);
+    breaks("2 zones x 2 on a stale view", &Model { without, ..blinded(&two_zones_of_two()) });
+    breaks("1 zone x 3 on a stale view", &Model { without, ..blinded(&one_zone_of_three()) });
 }
 
 /// A model in which requests may land after their sender has moved on.

@@ -49,7 +49,7 @@ pub(crate) fn explore(model: &Model, until: Until) -> Explored {
     while let Some((number, state)) = queue.pop_front() {
         let excess = excess(&state, model);
         worst_excess = worst_excess.max(excess);
-        if excess > 0 && violation.is_none() {
+        if (excess > 0 || state.unfounded) && violation.is_none() {
             violation = Some(number);
             if until == Until::Violation {
                 break;

@@ -35,6 +35,8 @@ pub(crate) struct Faults {
     pub(crate) failures: u8,
     /// A request or its answer is lost.
     pub(crate) losses: u8,
+    /// An operator can no longer list or watch pods.
+    pub(crate) blindness: u8,
 }
 
 /// The rules of the executor.
@@ -48,6 +50,8 @@ pub(crate) enum Rule {
     ConsistentStart,
     /// After a lost answer comes a consistent read.
     Unknown,
+    /// While pods cannot be followed, a consistent read comes before each deletion.
+    ConfirmedView,
 }
 
 /// How a pod is.
@@ -93,6 +97,10 @@ pub(crate) struct Operator {
     expected: Vec<(usize, u8)>,
     /// A request was not answered.
     unknown: bool,
+    /// Pods cannot be followed.
+    blind: bool,
+    /// A pod has changed since then, and the view does not show it.
+    missed: bool,
 }
 
 /// Everything at one moment.
@@ -104,6 +112,9 @@ pub(crate) struct State {
     pub(crate) taken: Vec<bool>,
     /// How many requests have landed after their sender had moved on.
     pub(crate) landed_late: u8,
+    /// A deletion was sent, on a view that had missed something, which the planner would not have allowed on the pods
+    /// as they were.
+    pub(crate) unfounded: bool,
     operators: Vec<Operator>,
     /// Requests that outlived their sender.
     late: Vec<Request>,
@@ -126,15 +137,23 @@ pub(crate) enum Move {
     Kubelet(usize),
     Fail(usize),
     Edit(usize),
+    Blinded(usize),
+    Sighted(usize),
 }
 
 impl Move {
     /// Whether it is a fault or a user's change, which nobody can count on.
     pub(crate) fn optional(self) -> bool {
-        use Move::{Crash, Dropped, Edit, Fail, LandedAnswerLost, SenderStopsWaiting};
+        use Move::{Blinded, Crash, Dropped, Edit, Fail, LandedAnswerLost, SenderStopsWaiting};
         matches!(
             self,
-            LandedAnswerLost(..) | Dropped(..) | SenderStopsWaiting(..) | Crash(_) | Fail(_) | Edit(_)
+            LandedAnswerLost(..)
+                | Dropped(..)
+                | SenderStopsWaiting(..)
+                | Crash(_)
+                | Fail(_)
+                | Edit(_)
+                | Blinded(_)
         )
     }
 }
@@ -154,6 +173,7 @@ impl Operator {
         self.set_events.clear();
         self.expected.clear();
         self.unknown = false;
+        self.missed = false;
     }
 }
 
@@ -171,12 +191,15 @@ impl State {
             sent: Vec::new(),
             expected: Vec::new(),
             unknown: false,
+            blind: false,
+            missed: false,
         };
         Self {
             pods,
             targets,
             taken: vec![false; slots],
             landed_late: 0,
+            unfounded: false,
             operators: vec![operator; model.operators],
             late: Vec::new(),
             left: model.faults,
@@ -256,12 +279,25 @@ impl State {
                 state.operators[number].take_consistent_view(&state.pods, &state.targets);
             });
             next.push((Move::ReadConsistently(number), read));
-        } else if operator.sent.is_empty() && (operator.sees_own_writes() || !model.obeys(Rule::OwnWrites)) {
-            let deletions = planner.deletions(operator);
-            if !deletions.is_empty() {
-                let sent = self.after(|state| state.operators[number].sent = deletions);
-                next.push((Move::Send(number), sent));
-            }
+        } else if operator.sent.is_empty() {
+            next.extend(self.send(number, model, planner).map(|sent| (Move::Send(number), sent)));
+        }
+        if self.left.blindness > 0 && !operator.blind {
+            let blinded = self.after(|state| {
+                state.left.blindness -= 1;
+                let operator = &mut state.operators[number];
+                (operator.blind, operator.missed) = (true, !operator.pod_events.is_empty());
+                operator.pod_events.clear();
+            });
+            next.push((Move::Blinded(number), blinded));
+        }
+        if operator.blind {
+            let sighted = self.after(|state| {
+                let operator = &mut state.operators[number];
+                operator.take_consistent_view(&state.pods, &state.targets);
+                operator.blind = false;
+            });
+            next.push((Move::Sighted(number), sighted));
         }
         for request in 0..operator.sent.len() {
             self.answers(number, request, model, next);
@@ -269,6 +305,34 @@ impl State {
         if self.left.crashes > 0 {
             next.push((Move::Crash(number), self.after(|state| state.crash(number, model))));
         }
+    }
+
+    /// An operator plans and sends what it decided; `None` where it may not plan, or has nothing to delete.
+    fn send(&self, number: usize, model: &Model, planner: &mut Planner) -> Option<Self> {
+        let mut state = self.clone();
+        let operator = &mut state.operators[number];
+        if operator.blind && model.obeys(Rule::ConfirmedView) {
+            operator.take_consistent_view(&self.pods, &self.targets);
+        }
+        if !operator.sees_own_writes() && model.obeys(Rule::OwnWrites) {
+            return None;
+        }
+        let deletions = planner.deletions(operator);
+        if deletions.is_empty() {
+            return None;
+        }
+        if operator.missed {
+            let truth = Operator { pods: self.pods.clone(), ..operator.clone() };
+            let allowed = planner.deletions(&truth);
+            // What is not as it was decided on, its precondition refuses.
+            let lands = |request: &&Request| {
+                let pod = self.pods[request.slot];
+                pod.health == Health::Ready && (pod.uid, pod.version) == (request.uid, request.version)
+            };
+            state.unfounded |= deletions.iter().filter(lands).any(|request| !allowed.contains(request));
+        }
+        state.operators[number].sent = deletions;
+        Some(state)
     }
 
     fn crash(&mut self, number: usize, model: &Model) {
@@ -282,6 +346,7 @@ impl State {
         operator.unknown = false;
         if model.obeys(Rule::ConsistentStart) {
             operator.take_consistent_view(&self.pods, &self.targets);
+            operator.blind = false;
         }
     }
 
@@ -376,7 +441,13 @@ impl State {
     fn write(&mut self, slot: usize, pod: Pod) {
         self.pods[slot] = pod;
         self.taken[slot] &= pod.health != Health::Ready;
-        self.operators.iter_mut().for_each(|operator| operator.pod_events.push((slot, pod)));
+        for operator in &mut self.operators {
+            if operator.blind {
+                operator.missed = true;
+            } else {
+                operator.pod_events.push((slot, pod));
+            }
+        }
     }
 
     /// A UID that nobody remembers.
@@ -438,6 +509,7 @@ impl State {
         key.extend(self.taken.iter().map(|taken| u8::from(*taken)));
         let left = self.left;
         key.extend([left.edits << 4 | left.crashes, left.failures << 4 | left.losses, self.landed_late]);
+        key.push(left.blindness << 1 | u8::from(self.unfounded));
         key.push(small(self.late.len()));
         key.extend(self.late.iter().flat_map(request));
         for operator in &self.operators {
@@ -445,7 +517,8 @@ impl State {
             key.extend(&operator.targets);
             let lengths = [operator.pod_events.len(), operator.set_events.len(), operator.sent.len()];
             key.extend(lengths.map(small));
-            key.push(small(operator.expected.len()) << 1 | u8::from(operator.unknown));
+            let flags = [operator.unknown, operator.blind, operator.missed].map(u8::from);
+            key.push(small(operator.expected.len()) << 3 | flags[0] << 2 | flags[1] << 1 | flags[2]);
             for (slot, event) in &operator.pod_events {
                 key.push(small(*slot));
                 key.extend(pod(event));

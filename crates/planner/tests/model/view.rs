@@ -46,6 +46,7 @@ impl Planner {
             overlaps: Vec::new(),
             unobserved_since: BTreeMap::new(),
             memory: Memory::default(),
+            unconfirmed: None,
         };
         let plan = plan(&world, Timestamp::UNIX_EPOCH);
         let actions = plan.batches.iter().flat_map(|batch| &batch.actions);

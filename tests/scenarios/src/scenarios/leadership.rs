@@ -1,14 +1,18 @@
 //! More than one operator: replicas that hand over, and operators that do not know of each other.
 
 use jiff::Timestamp;
+use sts_plus_harness::faults::{Fault, Faults};
 use sts_plus_harness::process::Signal;
 use sts_plus_harness::wait::{NotYet, until};
+use sts_plus_operator::shell::cache::Scope;
 
 use super::{Scenario, Stage, scenarios};
 use crate::binary::{Replica, holder, leader_and_standby};
 use crate::cluster::Request;
 use crate::fixture::{Template, Zone, three_zones};
 use crate::observer::DEADLINE;
+use crate::operator::Operator;
+use crate::rules;
 use crate::scene::Scene;
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -19,7 +23,10 @@ pub(super) fn all() -> Vec<Scenario> {
         an_operator_killed_in_the_middle_goes_on_when_it_is_started_again,
     ];
     let of_the_binary = of_the_binary.into_iter().map(|scenario| Scenario { needs_binary: true, ..scenario });
-    let in_process = scenarios![Stage::Shared; two_operators_at_once_keep_the_guarantees];
+    let in_process = scenarios![Stage::Shared;
+        two_operators_at_once_keep_the_guarantees,
+        a_leader_whose_write_is_unanswered_does_not_release_its_lease,
+    ];
     of_the_binary.chain(in_process).collect()
 }
 
@@ -27,11 +34,25 @@ async fn a_leader_that_is_asked_to_stop_hands_over(scene: Scene) {
     let zones = slowly_rolled(&scene).await;
     let [mut leader, standby] = leader_and_standby(&scene).await;
     rolls(&scene, 3).await;
+    let follows_pods = |request: &Request| request.verb == "watch" && request.resource == "pods";
+    let streams = until(DEADLINE, "the standby to follow pods", || async {
+        let requests = standby.requests(&scene);
+        let streams = requests.iter().filter(|request| follows_pods(request)).count();
+        if streams > 0 { Ok(streams) } else { Err(NotYet::saw(requests.len())) }
+    })
+    .await;
     leader.signal(&scene, Signal::TERM);
     let status = leader.ended().await;
     assert!(status.success(), "{status}");
     scene.rolled(&zones, "v2").await;
-    assert!(standby.requests(&scene).iter().any(Request::deleted_pod));
+    let requests = standby.requests(&scene);
+    assert!(requests.iter().any(Request::deleted_pod));
+    let listed = |resource: &str| {
+        requests.iter().filter(|request| request.verb == "list" && request.resource == resource).count()
+    };
+    assert_eq!((listed("statefulsets"), listed("pods")), (1, 3), "the group is read once, by its selectors");
+    let streams_after = requests.iter().filter(|request| follows_pods(request)).count();
+    assert_eq!(streams_after, streams, "the caches are kept as they are");
     drop([leader, standby]);
     assert_eq!(scene.finish().await, 15);
 }
@@ -122,6 +143,32 @@ async fn two_operators_at_once_keep_the_guarantees(scene: Scene) {
     }
     assert_eq!(scene.view().deleted_of("zone-c").len(), 0);
     assert_eq!(scene.finish().await, 10);
+}
+
+async fn a_leader_whose_write_is_unanswered_does_not_release_its_lease(scene: Scene) {
+    let zones = [Zone::new("zone-a", 2), Zone::new("zone-b", 2)];
+    scene.given(&zones).await;
+    let accounts = [scene.account("one").await, scene.account("two").await];
+    for account in &accounts {
+        scene.cluster.grant(account, Some(&scene.namespace), rules::home()).await.unwrap();
+    }
+    let start = |client: &kube::Client, name: &str| {
+        let scope = Scope::Namespaces(vec![scene.namespace.clone()]);
+        Operator::start_elected(&scene.cluster.outside(), client.clone(), scope, name, &scene.namespace)
+    };
+    let hangs = Faults::new(|call| if call.method == "DELETE" { Fault::Block } else { Fault::None });
+    let leader = start(&hangs.client(&accounts[0].client), "one");
+    scene.says("zone-a", "UpToDate").await;
+    scene.change(&zones, &Template::new("v2")).await;
+    hangs.blocked().await;
+    leader.stop().await;
+    assert!(holder(&scene).await.unwrap().starts_with("one"), "it runs out by itself");
+
+    let successor = start(&accounts[1].client, "two");
+    scene.rolled(&zones, "v2").await;
+    successor.stop().await;
+    assert_eq!(holder(&scene).await.unwrap(), "", "released, since all is answered");
+    assert_eq!(scene.finish().await, 4);
 }
 
 /// Three zones of five pods that take their time, with a new template.

@@ -1,5 +1,8 @@
 //! The API server is away, old, or does not allow what is needed.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use sts_plus_harness::faults::{Fault, Faults};
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::shell::cache::Scope;
@@ -18,7 +21,10 @@ const MAX_ATTEMPTS_IN_AN_OUTAGE: usize = 100;
 
 pub(super) fn all() -> Vec<Scenario> {
     [
-        scenarios![Stage::Own; the_api_server_may_be_gone_at_the_start_and_in_the_middle],
+        scenarios![Stage::Own;
+            the_api_server_may_be_gone_at_the_start_and_in_the_middle,
+            pods_that_can_be_neither_listed_nor_watched_keep_others_from_being_replaced,
+        ],
         scenarios![Stage::OwnWithoutStreaming; a_server_that_does_not_stream_lists_is_listed_page_by_page],
         scenarios![Stage::Shared; a_missing_permission_is_told_and_does_not_become_a_hot_loop],
     ]
@@ -61,6 +67,44 @@ async fn the_api_server_may_be_gone_at_the_start_and_in_the_middle(mut scene: Sc
     scene.rolled(&zones, "v2").await;
     let deletions = scene.finish().await;
     assert!(deletions <= 9, "no pod is deleted twice: {deletions}");
+}
+
+async fn pods_that_can_be_neither_listed_nor_watched_keep_others_from_being_replaced(mut scene: Scene) {
+    scene.lacks_permission = true;
+    let zones = [Zone::new("zone-a", 2), Zone::new("zone-b", 2)];
+    scene.given(&zones).await;
+    let account = scene.account("operator").await;
+    let forbidden = Arc::new(AtomicBool::new(false));
+    let forbids = Arc::clone(&forbidden);
+    let faults = Faults::new(move |call| {
+        let path = call.path.split('?').next().unwrap_or_default();
+        let follows_pods = call.write.is_none() && path.ends_with("/pods");
+        if follows_pods && forbids.load(Ordering::SeqCst) {
+            Fault::Answer { status: 403, retry_after: None }
+        } else {
+            Fault::None
+        }
+    });
+    let operator = scene.operator_through(&faults.client(&account.client));
+    scene.says("zone-a", "UpToDate").await;
+
+    // The permission is looked at when a watch is opened, so those that are open have to end.
+    forbidden.store(true, Ordering::SeqCst);
+    scene.cluster.stop_api_server().await.unwrap();
+    scene.cluster.start_api_server().await.unwrap();
+    scene.change(&zones, &Template::new("v2")).await;
+    let words = scene.says("zone-a", "ViewUnconfirmed").await;
+    assert!(words.contains("cannot list pods in namespace"), "{words}");
+    assert_eq!(scene.event("zone-a", "Warning", "ViewUnconfirmed").await, words);
+    let page = operator.metrics();
+    assert!(page.contains("sts_plus_unconfirmed_sources{resource=\"pods\"} 1"), "{page}");
+    assert!(page.contains("sts_plus_confirmations_total{outcome=\"failed\"}"), "{page}");
+    assert!(scene.view().deletions.is_empty());
+
+    forbidden.store(false, Ordering::SeqCst);
+    scene.rolled(&zones, "v2").await;
+    operator.stop().await;
+    assert_eq!(scene.finish().await, 4);
 }
 
 async fn a_server_that_does_not_stream_lists_is_listed_page_by_page(scene: Scene) {

@@ -65,7 +65,7 @@ fn woken(touched: Vec<Touched>) -> Vec<String> {
             Touched::Set { set, .. }
             | Touched::Respecified { set, .. }
             | Touched::Surroundings { set, .. } => set.to_string(),
-            Touched::Rollout { .. } => panic!("there are none"),
+            Touched::Rollout { .. } | Touched::Confirmed => panic!("there are none"),
         })
         .collect();
     names.sort();
@@ -192,7 +192,7 @@ fn c_s18_a_pod_that_a_list_does_not_contain_wakes_its_owner() {
     let store = store();
     upsert(&store, Resource::Pods, &pod_json("web-0", Some("web"), "web", 2));
     upsert(&store, Resource::Pods, &pod_json("web-1", None, "web", 3));
-    assert_eq!(woken(store.sweep(Resource::Pods, None, &HashSet::new())), ["web"]);
+    assert_eq!(woken(store.sweep(Resource::Pods, None, (&HashSet::new(), "99"))), ["web"]);
     assert_eq!((world(&store, "web").pods.len(), world(&store, "web").orphans.len()), (0, 0));
 }
 
@@ -251,7 +251,7 @@ fn a_claim_wakes_nobody_by_its_phase_and_somebody_by_its_owners_and_its_end() {
         ["web"],
         "a former db is not db"
     );
-    assert_eq!(woken(store.sweep(Resource::Claims, None, &HashSet::new())), ["web"]);
+    assert_eq!(woken(store.sweep(Resource::Claims, None, (&HashSet::new(), "99"))), ["web"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use sts_plus_planner::planted::{self, Bug};
 use tokio::sync::watch;
 
 use super::pages::Pages;
-use super::store::{Applied, Name};
+use super::store::{Applied, Name, Touched};
 use super::wire::{Line, Marker, Page, Undecodable};
 use super::{Cache, Listener};
 use crate::shell::api::{Api, ApiError, Lines, Place, Resource, of_code};
@@ -90,7 +90,10 @@ impl Source {
                 Err(ApiError::Gone(_)) if planted::has(Bug::GoneWithoutList) => {
                     self.version = Some(String::new());
                 }
-                Err(ApiError::Gone(_)) if self.version.is_some() => self.version = None,
+                Err(error @ ApiError::Gone(_)) if self.version.is_some() => {
+                    self.doubt(format!("cannot follow {} from where it was: {error}", self.resource));
+                    self.version = None;
+                }
                 Err(ApiError::NotFound(_)) if self.resource.is_custom() => self.undefined(&mut wanted).await,
                 // The feature for streamed lists is off, or the server is too old to know it.
                 Err(ApiError::Refused { code: 400 | 422, .. }) if self.streams && self.version.is_none() => {
@@ -117,6 +120,7 @@ impl Source {
                     ("timeoutSeconds", WATCH_SECONDS),
                 ];
                 let lines = self.api.watch(self.place(), &query).await?;
+                self.cache.freshness.opened(self.number);
                 self.cache.report(self.number, None, None);
                 self.drain(lines).await
             }
@@ -170,7 +174,9 @@ impl Source {
     }
 
     fn listed(&mut self, round: u64, version: String, listed: &HashSet<Name>) {
-        for touched in self.cache.store.sweep(self.resource, self.namespace.as_deref(), listed) {
+        let swept =
+            self.cache.store.sweep(self.resource, self.namespace.as_deref(), (listed, version.as_str()));
+        for touched in swept {
             (self.listener)(touched);
         }
         self.cache.store.reach(self.resource, self.namespace.as_deref(), &version);
@@ -186,6 +192,23 @@ impl Source {
         );
         self.count();
         self.cache.report(self.number, Some(round), None);
+        self.complete();
+        // Also where it was confirmed before: a round of lists may be what somebody waits for.
+        (self.listener)(Touched::Confirmed);
+    }
+
+    /// All that happened so far has been delivered.
+    fn complete(&self) {
+        if self.cache.freshness.complete(self.number) {
+            self.cache.show_freshness(self.api.metrics());
+            (self.listener)(Touched::Confirmed);
+        }
+    }
+
+    /// A request has failed: until it is known that nothing was missed, the rows may be stale.
+    fn doubt(&self, why: String) {
+        self.cache.freshness.failed(self.number, why);
+        self.cache.show_freshness(self.api.metrics());
     }
 
     async fn drain(&mut self, mut lines: Lines) -> Result<(), ApiError> {
@@ -195,6 +218,9 @@ impl Source {
             if let Taken::Bookmark { version, .. } = self.take(&line)? {
                 self.cache.store.reach(self.resource, self.namespace.as_deref(), &version);
                 self.version = Some(version);
+                self.complete();
+            } else {
+                self.cache.freshness.event(self.number);
             }
             self.failures = 0;
             silent = false;
@@ -313,6 +339,7 @@ impl Source {
         } else {
             tracing::warn!(failures = self.failures, retry_in_ms = delay.as_millis(), "{what}");
         }
+        self.doubt(what.clone());
         self.cache.report(self.number, None, Some(what));
         tokio::time::sleep(delay).await;
     }

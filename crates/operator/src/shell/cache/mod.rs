@@ -1,11 +1,13 @@
 //! The caches: our own list-watch, decoding straight into rows.
 //!
 //! A source ([`list_watch`]) follows one resource in one scope. Its first list is consistent, either streamed
-//! or, where the server does not offer that, paged. [`Cache::resync`] makes all sources list again, which is what
-//! rule C asks for after gaining the lease.
+//! or, where the server does not offer that, paged. [`Cache::doubt`] says which rows may be stale, [`Cache::confirm`]
+//! takes in a consistent read of what a decision is about, and [`Cache::resync`] makes all sources list again.
 
 mod claims;
+mod confirmed;
 mod control;
+mod freshness;
 mod intern;
 mod list_watch;
 mod pages;
@@ -15,15 +17,21 @@ mod store;
 mod wire;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub use confirmed::{Part, Reading};
+pub use freshness::{Doubt, SILENCE_LIMIT};
 pub use store::{Seen, Store, Touched, is_older};
+use sts_plus_planner::planted::{self, Bug};
 
 use super::api::{Api, Resource};
 use super::events::Recorder;
+use super::metrics::{Metrics, ResourceLabel};
+use freshness::Freshness;
 use list_watch::Source;
 
 /// Which namespaces are looked at.
@@ -36,12 +44,20 @@ pub enum Scope {
 }
 
 /// The caches of a process.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Cache {
     store: Arc<Store>,
+    freshness: Arc<Freshness>,
+    listener: Listener,
     /// For each source, the round of lists that is wanted of it. One channel would wake them in random order.
     wanted: Vec<watch::Sender<u64>>,
     progress: watch::Sender<Progress>,
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache").field("freshness", &self.freshness).finish_non_exhaustive()
+    }
 }
 
 /// How far the sources are.
@@ -77,7 +93,8 @@ impl Cache {
             resources.iter().flat_map(|resource| namespaces.iter().map(move |name| (*resource, name)));
         let places: Vec<_> = places.collect();
         let wanted = places.iter().map(|_| watch::Sender::new(1)).collect();
-        let cache = Self { store: Arc::new(store), wanted, progress };
+        let (store, freshness) = (Arc::new(store), Arc::new(Freshness::new(&places)));
+        let cache = Self { store, freshness, listener: Arc::clone(listener), wanted, progress };
         cache.progress.send_modify(|progress| {
             progress.completed = (0..places.len()).map(|source| (source, 0)).collect();
         });
@@ -93,6 +110,35 @@ impl Cache {
             tasks.spawn(source.follow());
         }
         cache
+    }
+
+    /// A cache of rows that nothing follows: all of them count as confirmed.
+    pub fn unfollowed(store: Arc<Store>) -> Self {
+        let (progress, _) = watch::channel(Progress::default());
+        Self { store, freshness: Arc::default(), listener: Arc::new(|_| {}), wanted: Vec::new(), progress }
+    }
+
+    /// Why rows of these resources in a namespace may be stale; `None` where every source of them is confirmed.
+    pub fn doubt(&self, reads: &[Resource], namespace: &str) -> Option<Doubt> {
+        if planted::has(Bug::StaleViewTrusted) {
+            return None;
+        }
+        self.freshness.doubt(reads, namespace)
+    }
+
+    /// Takes a consistent read in, and wakes whom it concerns.
+    pub fn confirm(&self, reading: &Reading) {
+        for touched in self.store.confirm(reading) {
+            (self.listener)(touched);
+        }
+    }
+
+    /// Shows how many sources are unconfirmed. Silence is not an event, so this is also called before the page is read.
+    pub fn show_freshness(&self, metrics: &Metrics) {
+        for (resource, count) in self.freshness.unconfirmed() {
+            let gauge = metrics.unconfirmed_sources.get_or_create(&ResourceLabel { resource }).clone();
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     /// The rows.

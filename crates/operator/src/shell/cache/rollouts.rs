@@ -76,7 +76,7 @@ impl Rollouts {
     pub(super) fn upsert(&mut self, row: RolloutRow) -> Vec<Touched> {
         let name = (Arc::clone(&row.namespace), Arc::clone(&row.name));
         let before = self.rows.get(&name);
-        if before.is_some_and(|b| b.uid == row.uid && is_older(&row.resource_version, &b.resource_version)) {
+        if before.is_some_and(|before| is_older(&row.resource_version, &before.resource_version)) {
             return Vec::new();
         }
         let same = before.is_some_and(|before| {

@@ -11,6 +11,7 @@ use sts_plus_planner::set::SetRow;
 use sts_plus_planner::statefulset::world::Design;
 
 use super::claims::Claims;
+use super::confirmed::{Floors, Part};
 use super::control;
 use super::intern::Interner;
 use super::revisions::Revisions;
@@ -45,6 +46,8 @@ pub enum Touched {
         /// The set's name.
         set: Arc<str>,
     },
+    /// A source is confirmed, so that what was refused because of it may be tried again.
+    Confirmed,
     /// A PhasedRollout: itself, its set, or another one with the same target has changed.
     Rollout {
         /// Its namespace.
@@ -86,7 +89,7 @@ pub(super) struct Rows {
     /// Of the sets that could be read, while sets are controlled.
     pub(super) designs: HashMap<Name, Arc<Design>>,
     set_names: HashMap<Arc<str>, Name>,
-    groups: HashMap<Arc<str>, Groups>,
+    pub(super) groups: HashMap<Arc<str>, Groups>,
     /// All of them, those that nothing controls included.
     pub(super) pods: HashMap<Name, Arc<PodRow>>,
     pub(super) pods_of: HashMap<Arc<str>, Vec<Arc<PodRow>>>,
@@ -94,11 +97,12 @@ pub(super) struct Rows {
     pub(super) ownerless: HashMap<Arc<str>, BTreeMap<Arc<str>, Arc<PodRow>>>,
     pub(super) claims: Claims,
     pub(super) revisions: Revisions,
-    rollouts: Rollouts,
+    pub(super) rollouts: Rollouts,
     /// The sets that carry the mark of a PhasedRollout, by the namespace and name of that rollout.
     marked: HashMap<Name, BTreeSet<Arc<str>>>,
     /// How far each resource has been followed, by namespace; all of them are called by an empty name.
-    reached: HashMap<Resource, BTreeMap<Box<str>, u64>>,
+    pub(super) reached: HashMap<Resource, BTreeMap<Box<str>, u64>>,
+    pub(super) floors: Floors,
 }
 
 /// All rows of the process. Whoever asks gets rows to keep, and works on them once the lock is released: while it is
@@ -192,6 +196,13 @@ impl Store {
         self.rows().sets.get(&(Arc::clone(namespace), Arc::clone(name))).cloned()
     }
 
+    /// The set of this namespace with this UID.
+    pub fn set_of_uid(&self, namespace: &Arc<str>, uid: &str) -> Option<Arc<SetRow>> {
+        let rows = self.rows();
+        let name = rows.set_names.get(uid).filter(|name| name.0 == *namespace)?;
+        rows.sets.get(name).cloned()
+    }
+
     /// Sets in no group that still carry our annotation.
     pub fn released(&self) -> Vec<Arc<SetRow>> {
         let left = |set: &&Arc<SetRow>| set.group.is_none() && set.steering.rollout_status.is_some();
@@ -258,6 +269,7 @@ impl Store {
         // A version that is not a number cannot be waited for, and nobody does.
         let Ok(version) = version.parse() else { return };
         let mut rows = self.rows();
+        rows.drop_floors(resource, scope, version);
         let scopes = rows.reached.entry(resource).or_default();
         match scopes.get_mut(scope.unwrap_or_default()) {
             Some(reached) => *reached = version,
@@ -281,13 +293,7 @@ impl Store {
     /// Takes in an object that exists.
     pub(crate) fn upsert(&self, resource: Resource, json: &str) -> Applied {
         let mut rows = self.rows();
-        let mut applied = match resource {
-            Resource::StatefulSets => rows.upsert_set(json),
-            Resource::PhasedRollouts => rows.upsert_rollout(json),
-            Resource::Claims => rows.upsert_claim(json),
-            Resource::Revisions => rows.upsert_revision(json),
-            _ => rows.upsert_pod(json),
-        };
+        let mut applied = rows.upsert(resource, json);
         rows.spread(&mut applied.touched);
         applied
     }
@@ -296,29 +302,50 @@ impl Store {
     pub(crate) fn remove(&self, resource: Resource, json: &str) -> Applied {
         let mut rows = self.rows();
         let interner = &mut rows.interner;
-        // Only the name and the version are wanted.
+        // Only the name, the version and what it was part of are wanted.
         let extent = Extent::Steering;
-        let (name, version) = match resource {
-            Resource::StatefulSets => named(wire::set(json, extent, interner)),
-            Resource::PhasedRollouts => named(wire::rollout(json, interner)),
-            Resource::Claims => named(wire::claim(json, interner)),
-            Resource::Revisions => named(wire::revision(json, interner)),
-            _ => named(wire::pod(json, extent, interner)),
+        let ((name, version), parts) = match resource {
+            Resource::StatefulSets => {
+                let decoded = wire::set(json, extent, interner);
+                let row = decoded.as_ref().ok().and_then(|decoded| decoded.row.as_ref());
+                let parts = row.map(|read| parts_of_set(&read.row)).unwrap_or_default();
+                (named(decoded), parts)
+            }
+            Resource::PhasedRollouts => {
+                let named = named(wire::rollout(json, interner));
+                let part = Part::Rollouts { namespace: Arc::clone(&named.0.0) };
+                (named, vec![part])
+            }
+            Resource::Claims => (named(wire::claim(json, interner)), Vec::new()),
+            Resource::Revisions => (named(wire::revision(json, interner)), Vec::new()),
+            _ => {
+                let decoded = wire::pod(json, extent, interner);
+                let row = decoded.as_ref().ok().and_then(|decoded| decoded.row.as_ref());
+                let parts = row.map(part_of_pod).into_iter().collect();
+                (named(decoded), parts)
+            }
         };
+        let covered = |version: &str| parts.iter().any(|part| rows.is_covered(part, version));
+        if version.as_deref().is_some_and(covered) {
+            return Applied { name: Some(name), version, ..Applied::default() };
+        }
         let mut touched = rows.remove(resource, &name);
         rows.spread(&mut touched);
         Applied { name: Some(name), version, touched, undecodable: None }
     }
 
-    /// Drops all rows of a scope that a complete list did not contain.
+    /// Drops all rows of a scope that a complete list of this version did not contain. What a later read has shown stays.
     pub(super) fn sweep(
         &self,
         resource: Resource,
         scope: Option<&str>,
-        listed: &HashSet<Name>,
+        (listed, version): (&HashSet<Name>, &str),
     ) -> Vec<Touched> {
         let mut rows = self.rows();
-        let in_scope = |name: &Name| scope.is_none_or(|scope| *name.0 == *scope) && !listed.contains(name);
+        let later = |name: &Name| rows.version_of(resource, name).is_some_and(|row| is_older(version, &row));
+        let in_scope = |name: &Name| {
+            scope.is_none_or(|scope| *name.0 == *scope) && !listed.contains(name) && !later(name)
+        };
         let mut gone: Vec<_> = match resource {
             Resource::StatefulSets => rows.sets.keys().filter(|name| in_scope(name)).cloned().collect(),
             Resource::PhasedRollouts => {
@@ -353,12 +380,34 @@ fn named<R>(decoded: Result<wire::Decoded<R>, Undecodable>) -> (Name, Option<Box
     }
 }
 
+fn parts_of_set(row: &SetRow) -> Vec<Part> {
+    let namespace = || Arc::clone(&row.namespace);
+    let group = row.group.clone().map(|group| Part::Group { namespace: namespace(), group });
+    let set = Part::Set { namespace: namespace(), name: Arc::clone(&row.name) };
+    group.into_iter().chain([set]).collect()
+}
+
+fn part_of_pod(row: &PodRow) -> Part {
+    Part::Pods { namespace: Arc::clone(&row.namespace), owner: Arc::clone(&row.owner) }
+}
+
 /// Versions are numbers that grow; what cannot be compared counts as newer.
 pub fn is_older(version: &str, than: &str) -> bool {
     matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
 }
 
 impl Rows {
+    /// Takes in an object that exists; whom it concerns beyond itself is not looked for.
+    pub(super) fn upsert(&mut self, resource: Resource, json: &str) -> Applied {
+        match resource {
+            Resource::StatefulSets => self.upsert_set(json),
+            Resource::PhasedRollouts => self.upsert_rollout(json),
+            Resource::Claims => self.upsert_claim(json),
+            Resource::Revisions => self.upsert_revision(json),
+            _ => self.upsert_pod(json),
+        }
+    }
+
     fn upsert_set(&mut self, json: &str) -> Applied {
         let (name, read, undecodable) = match wire::set(json, self.extent, &mut self.interner) {
             Ok(decoded) => ((decoded.namespace, decoded.name), decoded.row, None),
@@ -372,9 +421,14 @@ impl Rows {
         let version = row.as_ref().map(|row| row.resource_version.clone());
         let before = self.sets.get(&name);
         let stale = before.zip(row.as_ref()).is_some_and(|(before, row)| {
-            before.uid == row.uid && is_older(&row.resource_version, &before.resource_version)
+            // Versions grow over all objects of a kind: a former set of the name is older, too.
+            is_older(&row.resource_version, &before.resource_version)
         });
-        if stale {
+        let covered = |row: &SetRow| {
+            !self.floors.is_empty()
+                && parts_of_set(row).iter().any(|part| self.is_covered(part, &row.resource_version))
+        };
+        if stale || row.as_ref().is_some_and(covered) {
             return Applied { name: Some(name), version, touched: Vec::new(), undecodable };
         }
         let as_before = before
@@ -414,6 +468,8 @@ impl Rows {
     fn upsert_rollout(&mut self, json: &str) -> Applied {
         match wire::rollout(json, &mut self.interner) {
             Ok(wire::Decoded { namespace, name, resource_version, row }) => {
+                let part = Part::Rollouts { namespace: Arc::clone(&namespace) };
+                let row = row.filter(|_| !self.is_covered(&part, &resource_version));
                 let touched = row.map(|row| self.rollouts.upsert(row)).unwrap_or_default();
                 let version = Some(resource_version);
                 Applied { name: Some((namespace, name)), version, touched, undecodable: None }
@@ -426,7 +482,7 @@ impl Rows {
     }
 
     /// What happens to a set also concerns the rollouts that name it.
-    fn spread(&self, touched: &mut Vec<Touched>) {
+    pub(super) fn spread(&self, touched: &mut Vec<Touched>) {
         let mut concerned = Vec::new();
         for touched in touched.iter() {
             if let Touched::Set { namespace, set, .. } = touched {
@@ -461,13 +517,16 @@ impl Rows {
         };
         let name = (decoded.namespace, decoded.name);
         let before = self.pods.get(&name).cloned();
-        let same_pod = |row: &PodRow| before.as_ref().is_some_and(|before| before.uid == row.uid);
         let known = before.as_ref().is_some_and(|before| {
             decoded.resource_version == before.resource_version
                 || is_older(&decoded.resource_version, &before.resource_version)
         });
+        let covered = |row: &PodRow| {
+            !self.floors.is_empty() && self.is_covered(&part_of_pod(row), &decoded.resource_version)
+        };
+        let known = known || decoded.row.as_ref().is_some_and(covered);
         let version = Some(decoded.resource_version);
-        if known && decoded.row.as_ref().is_none_or(same_pod) {
+        if known {
             return Applied { name: Some(name), version, ..Applied::default() };
         }
         let mut touched = self.remove(Resource::Pods, &name);
@@ -489,7 +548,7 @@ impl Rows {
         Applied { name: Some(name), version, touched, undecodable: None }
     }
 
-    fn remove(&mut self, resource: Resource, name: &Name) -> Vec<Touched> {
+    pub(super) fn remove(&mut self, resource: Resource, name: &Name) -> Vec<Touched> {
         match resource {
             Resource::StatefulSets => self.remove_set(name).into_iter().collect(),
             Resource::PhasedRollouts => self.rollouts.remove(name),

@@ -93,8 +93,8 @@ fn a_complete_list_sweeps_what_it_did_not_contain_in_its_scope_only() {
     store.upsert(Resource::StatefulSets, &set_json("a", Some("g"), 1));
     store.upsert(Resource::Pods, &pod_json("a", 0, 2).to_string());
     let kept = store.upsert(Resource::Pods, &pod_json("a", 1, 3).to_string()).name.expect("named");
-    assert!(store.sweep(Resource::Pods, Some("other"), &HashSet::new()).is_empty());
-    let swept = store.sweep(Resource::Pods, Some("ns"), &HashSet::from([kept]));
+    assert!(store.sweep(Resource::Pods, Some("other"), (&HashSet::new(), "99")).is_empty());
+    let swept = store.sweep(Resource::Pods, Some("ns"), (&HashSet::from([kept]), "99"));
     assert_eq!(swept, [touched("a", Some("g"))]);
     assert_eq!(members(&store, "g"), [("a".to_owned(), 1)]);
 }

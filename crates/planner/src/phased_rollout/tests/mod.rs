@@ -19,3 +19,4 @@ mod orphans;
 mod peer;
 mod random;
 mod states;
+mod unconfirmed;

@@ -48,6 +48,7 @@ impl Cluster {
             syntax: Vec::new(),
             unobserved_since: self.unobserved_since,
             stretch: self.stretches.get(name).map(|(carried, since)| *carried + self.elapsed() - *since),
+            unconfirmed: None,
             rollout,
         }
     }

@@ -189,6 +189,7 @@ impl Cluster {
             overlaps: self.overlaps.clone(),
             unobserved_since: self.unobserved_since.clone(),
             memory: self.memory.clone(),
+            unconfirmed: None,
         }
     }
 

@@ -10,3 +10,4 @@ mod random;
 mod scenarios;
 mod simulator;
 mod telling;
+mod unconfirmed;

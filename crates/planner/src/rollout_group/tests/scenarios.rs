@@ -185,6 +185,7 @@ fn e_r27_a_group_that_disappeared_leaves_nothing_to_do_or_to_report() {
         overlaps: Vec::new(),
         unobserved_since: [(Arc::from("uid-of-a-set-that-is-gone"), given().now)].into(),
         memory: Memory::default(),
+        unconfirmed: None,
     };
     let plan = plan(&world, given().now);
     assert!(plan.batches.is_empty() && plan.reports.is_empty() && plan.wake_at.is_none());

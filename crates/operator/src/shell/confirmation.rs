@@ -1,0 +1,238 @@
+//! Reading a disruption domain again, consistently: the sets of a group or one set, their pods and, where the decision
+//! looks at them, the PhasedRollouts of the namespace.
+//!
+//! What is read is taken into the cache ([`Cache::confirm`]), so that the plan which is made next rests on it. Claims and
+//! revisions are not read: each write to one of them carries the version that it was decided on, and what they hold
+//! decides about no pod.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sts_plus_api::keys;
+use sts_plus_planner::selector::{Selector, Test};
+use sts_plus_planner::set::SetRow;
+
+use super::api::{Api, ApiError, Place, Resource};
+use super::cache::{Cache, Part, Reading};
+use super::executor::Domain;
+
+/// How long one request may take: a page of one domain is small, and whoever waits holds the domain's lane.
+const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long the whole may take, for the same reason.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(15);
+
+/// Objects per page, as in the first lists.
+const PAGE_OBJECTS: &str = "500";
+
+/// Requests of one domain under way at once.
+const MAX_PARALLEL_READS: usize = 8;
+
+/// From this many sets on, one list of all pods of the namespace is cheaper than one for each set.
+const MAX_LISTS_BY_SELECTOR: usize = 10;
+
+/// Reads a domain again.
+#[derive(Debug)]
+pub(super) struct Confirmer<'a> {
+    pub(super) api: &'a Api,
+    pub(super) cache: &'a Cache,
+    pub(super) domain: &'a Domain,
+}
+
+/// What a list answered.
+struct Listed {
+    version: String,
+    objects: Vec<Box<str>>,
+    names: HashSet<Arc<str>>,
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(default)]
+    metadata: PageMeta,
+    #[serde(borrow, default)]
+    items: Vec<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PageMeta {
+    resource_version: String,
+    #[serde(rename = "continue")]
+    next: String,
+}
+
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow)]
+    metadata: NamedMeta<'a>,
+}
+
+#[derive(Deserialize)]
+struct NamedMeta<'a> {
+    #[serde(borrow)]
+    name: std::borrow::Cow<'a, str>,
+}
+
+impl Confirmer<'_> {
+    /// Reads what a decision about the domain looks at; what could not be read, and why, where that fails.
+    pub(super) async fn confirm(&self, reads: &[Resource]) -> Result<(), Arc<str>> {
+        match tokio::time::timeout(CONFIRMED_WITHIN, self.read(reads)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(why)) => Err(why.into()),
+            Err(_) => Err(format!(
+                "the objects of namespace {} could not be read within {} s",
+                self.domain.namespace,
+                CONFIRMED_WITHIN.as_secs()
+            )
+            .into()),
+        }
+    }
+
+    async fn read(&self, reads: &[Resource]) -> Result<(), String> {
+        // First the sets, so that the pods are those of the sets as they are now.
+        let sets = self.sets().await?;
+        let rollouts =
+            async { if reads.contains(&Resource::PhasedRollouts) { self.rollouts().await } else { Ok(()) } };
+        let ((), ()) = futures::try_join!(self.pods(&sets), rollouts)?;
+        Ok(())
+    }
+
+    fn namespace(&self) -> &Arc<str> {
+        &self.domain.namespace
+    }
+
+    /// Reads the sets, and returns them as they are cached then.
+    async fn sets(&self) -> Result<Vec<Arc<SetRow>>, String> {
+        let namespace = || Arc::clone(self.namespace());
+        let store = self.cache.store();
+        let (part, selector) = match self.domain.lone_set() {
+            Some(uid) => {
+                // One that is not cached is not planned for.
+                let Some(set) = store.set_of_uid(self.namespace(), uid) else { return Ok(Vec::new()) };
+                let name = Arc::clone(&set.name);
+                let selector = ("fieldSelector", format!("metadata.name={name}"));
+                (Part::Set { namespace: namespace(), name }, selector)
+            }
+            None => {
+                let group = Arc::clone(&self.domain.group);
+                let selector = ("labelSelector", format!("{}={group}", keys::ROLLOUT_GROUP));
+                (Part::Group { namespace: namespace(), group }, selector)
+            }
+        };
+        let listed = self.list(Resource::StatefulSets, Some(&selector)).await?;
+        self.take(vec![part.clone()], listed).await?;
+        let names = store.names_in(&part).into_iter();
+        Ok(names.filter_map(|name| store.set(self.namespace(), &name)).collect())
+    }
+
+    async fn pods(&self, sets: &[Arc<SetRow>]) -> Result<(), String> {
+        let part = |set: &Arc<SetRow>| Part::Pods {
+            namespace: Arc::clone(&set.namespace),
+            owner: Arc::clone(&set.uid),
+        };
+        let selectors: Option<Vec<_>> =
+            sets.iter().map(|set| Some((part(set), terms(&set.selector)?))).collect();
+        let Some(selectors) = selectors.filter(|selectors| selectors.len() <= MAX_LISTS_BY_SELECTOR) else {
+            let listed = self.list(Resource::Pods, None).await?;
+            return self.take(sets.iter().map(part).collect(), listed).await;
+        };
+        let reads = selectors.into_iter().map(|(part, terms)| async move {
+            let listed = self.list(Resource::Pods, Some(&("labelSelector", terms))).await?;
+            self.take(vec![part], listed).await
+        });
+        futures::stream::iter(reads).buffer_unordered(MAX_PARALLEL_READS).try_collect::<Vec<()>>().await?;
+        Ok(())
+    }
+
+    async fn rollouts(&self) -> Result<(), String> {
+        let part = Part::Rollouts { namespace: Arc::clone(self.namespace()) };
+        let listed = self.list(Resource::PhasedRollouts, None).await?;
+        self.take(vec![part], listed).await
+    }
+
+    /// Takes in what was listed. A cached object that the list lacks may have left what was selected without being gone,
+    /// so it is read by its name.
+    async fn take(&self, parts: Vec<Part>, listed: Listed) -> Result<(), String> {
+        let Listed { version, mut objects, names } = listed;
+        let Some(resource) = parts.first().map(Part::resource) else { return Ok(()) };
+        let cached = parts.iter().flat_map(|part| self.cache.store().names_in(part));
+        let missing: Vec<_> = cached.filter(|name| !names.contains(name)).collect();
+        let reads = missing.into_iter().map(|name| async move {
+            let read = self.api.read(Place::object(resource, self.namespace(), &name)).await;
+            match read {
+                Ok(bytes) => Ok((name, Some(Box::from(String::from_utf8_lossy(&bytes))))),
+                Err(ApiError::NotFound(_)) => Ok((name, None)),
+                Err(error) => Err(format!("cannot get {resource} {}/{name}: {error}", self.namespace())),
+            }
+        });
+        let read: Vec<(Arc<str>, Option<Box<str>>)> =
+            futures::stream::iter(reads).buffer_unordered(MAX_PARALLEL_READS).try_collect().await?;
+        let mut gone = Vec::new();
+        for (name, object) in read {
+            match object {
+                Some(object) => objects.push(object),
+                None => gone.push(name),
+            }
+        }
+        self.cache.confirm(&Reading { parts, version, objects, gone });
+        Ok(())
+    }
+
+    /// A list without a version, which is a consistent read.
+    async fn list(&self, resource: Resource, selector: Option<&(&str, String)>) -> Result<Listed, String> {
+        let place = Place::collection(resource, Some(self.namespace()));
+        let words = |error: &dyn std::fmt::Display| {
+            format!("cannot list {resource} in namespace {}: {error}", self.namespace())
+        };
+        let mut listed = Listed { version: String::new(), objects: Vec::new(), names: HashSet::new() };
+        let mut next = String::new();
+        loop {
+            let mut query = vec![("limit", PAGE_OBJECTS)];
+            query.extend(selector.map(|(key, value)| (*key, value.as_str())));
+            if !next.is_empty() {
+                query.push(("continue", next.as_str()));
+            }
+            let bytes = match self.api.list_within(place, &query, REQUEST_LIMIT).await {
+                Ok(bytes) => bytes,
+                // The cluster does not know the kind: there are no objects of it.
+                Err(ApiError::NotFound(_)) if resource.is_custom() => return Ok(listed),
+                Err(error) => return Err(words(&error)),
+            };
+            let page: Page<'_> = serde_json::from_slice(&bytes).map_err(|error| words(&error))?;
+            for item in page.items {
+                let named: Named<'_> = serde_json::from_str(item.get()).map_err(|error| words(&error))?;
+                listed.names.insert(named.metadata.name.as_ref().into());
+                listed.objects.push(item.get().into());
+            }
+            listed.version = page.metadata.resource_version;
+            if page.metadata.next.is_empty() {
+                return Ok(listed);
+            }
+            next = page.metadata.next;
+        }
+    }
+}
+
+/// A selector as a query spells it; `None` for one that could not be read.
+fn terms(selector: &Selector) -> Option<String> {
+    let terms = selector.requirements.iter().map(|requirement| {
+        let key = &requirement.key;
+        match &requirement.test {
+            Test::In(values) => format!("{key} in ({})", values.join(",")),
+            Test::NotIn(values) => format!("{key} notin ({})", values.join(",")),
+            Test::Exists => key.to_string(),
+            Test::DoesNotExist => format!("!{key}"),
+        }
+    });
+    let terms = terms.collect::<Vec<_>>().join(",");
+    (!terms.is_empty()).then_some(terms)
+}
+
+#[cfg(test)]
+#[path = "confirmation_tests.rs"]
+mod tests;

@@ -1,0 +1,32 @@
+//! A view that could not be confirmed: nothing is deleted, everything else goes on.
+
+use super::cluster::zones;
+use crate::rollout_group::{World, plan};
+
+const WHY: &str = "cannot list pods in namespace ns: forbidden: no";
+
+#[test]
+fn on_an_unconfirmed_view_no_pod_is_deleted_and_the_set_says_why() {
+    let group = zones(&["a", "b"], 2).old("a").old("b");
+    let world = World { unconfirmed: Some(WHY.into()), ..group.world() };
+    let plan = plan(&world, group.now);
+    let actions: Vec<_> = plan.batches.iter().flat_map(|batch| &batch.actions).collect();
+    assert!(!actions.is_empty() && actions.iter().all(|action| !action.disrupts()), "{actions:?}");
+    let [a, b] = &plan.reports[..] else { panic!("{:?}", plan.reports) };
+    assert_eq!(a.reason.kind(), "ViewUnconfirmed");
+    assert!(a.reason.to_string().contains(WHY), "{}", a.reason);
+    assert!(a.reason.release().is_some_and(|release| release.contains("list and watch")));
+    assert_eq!(b.reason.kind(), "WaitingForTurn");
+}
+
+#[test]
+fn an_unconfirmed_view_changes_nothing_where_no_pod_would_be_deleted() {
+    let group = zones(&["a", "b"], 2).old("a").paused("a", "true");
+    let world = World { unconfirmed: Some(WHY.into()), ..group.world() };
+    let (with, without) = (plan(&world, group.now), plan(&group.world(), group.now));
+    assert_eq!(with.batches, without.batches);
+    let kinds = |plan: &crate::rollout_group::Plan| {
+        plan.reports.iter().map(|report| report.reason.kind()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&with), kinds(&without));
+}
