@@ -38,7 +38,8 @@ pub struct PodRow {
     pub terminating: bool,
     /// Why a container waits, the worst one if several do.
     pub waiting: Option<Waiting>,
-    /// The highest restart count among containers that are terminated right now.
+    /// The highest restart count among containers that are terminated right now, without init containers that ended
+    /// well: those are done.
     pub terminated_restarts: Option<u32>,
     /// Whether the pod carries its own name in the label [`keys::POD_NAME`].
     pub named: bool,

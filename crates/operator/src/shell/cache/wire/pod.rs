@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use sts_plus_api::keys;
 use sts_plus_planner::pod::{ClaimVolume, Phase, PodRow, Waiting};
 
@@ -22,10 +21,21 @@ struct Pod<'a> {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct PodSpec<'a> {
     #[serde(borrow)]
     volumes: Option<Vec<Volume<'a>>>,
+    #[serde(borrow)]
+    init_containers: Option<Vec<InitContainer<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InitContainer<'a> {
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    restart_policy: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -71,6 +81,8 @@ struct Condition<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Container<'a> {
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
     #[serde(default)]
     restart_count: u32,
     #[serde(borrow, default)]
@@ -81,14 +93,36 @@ struct Container<'a> {
 struct ContainerState<'a> {
     #[serde(borrow, default)]
     waiting: Option<WaitingState<'a>>,
-    #[serde(borrow, default)]
-    terminated: Option<&'a RawValue>,
+    #[serde(default)]
+    terminated: Option<TerminatedState>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TerminatedState {
+    #[serde(default)]
+    exit_code: Option<i32>,
 }
 
 #[derive(Deserialize)]
 struct WaitingState<'a> {
     #[serde(borrow, default)]
     reason: Cow<'a, str>,
+}
+
+impl PodSpec<'_> {
+    /// Whether an init container runs beside the others for as long as the pod lives.
+    fn is_sidecar(&self, container: &str) -> bool {
+        let mut init = self.init_containers.iter().flatten();
+        init.any(|init| init.name == container && init.restart_policy.as_deref() == Some("Always"))
+    }
+}
+
+impl Container<'_> {
+    fn ended_well(&self) -> bool {
+        let ended = self.state.as_ref().and_then(|state| state.terminated.as_ref());
+        ended.is_some_and(|ended| ended.exit_code == Some(0))
+    }
 }
 
 /// Reads a pod. Only pods that a StatefulSet controls get a row and, for whoever controls sets, those that nothing
@@ -111,7 +145,11 @@ pub(in crate::shell::cache) fn pod(
         let own_name = labels.and_then(|labels| labels.get(keys::POD_NAME));
         let common = |key: &str| !matches!(key, keys::POD_NAME | keys::POD_INDEX | keys::CONTROLLER_REVISION);
         let labels = labels.into_iter().flatten().filter(|(key, _)| common(key));
-        let containers = || status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+        // An init container that ended well has done its work, however often it was tried.
+        let init = || status.init_container_statuses.iter().flatten();
+        let unfinished =
+            || init().filter(|container| !container.ended_well() || spec.is_sidecar(&container.name));
+        let containers = || status.container_statuses.iter().flatten().chain(unfinished());
         let states = || containers().filter_map(|container| Some((container, container.state.as_ref()?)));
         PodRow {
             namespace: Arc::clone(&namespace),

@@ -74,6 +74,25 @@ fn restarts_count_only_while_the_container_is_terminated() {
 }
 
 #[test]
+fn an_init_container_that_ended_well_is_no_defect_however_often_it_was_restarted() {
+    let with = |restart_policy: Option<&str>, exit_code: i32| {
+        let ended = json!({ "terminated": { "exitCode": exit_code } });
+        let mut json = pod_json(&json!({
+            "phase": "Running",
+            "initContainerStatuses": [{ "name": "setup", "restartCount": 3, "state": ended }],
+            "containerStatuses": [{ "name": "c", "restartCount": 0, "state": { "running": {} } }]
+        }));
+        json["spec"]["initContainers"] = json!([{ "name": "setup", "restartPolicy": restart_policy }]);
+        read(&json).defect()
+    };
+    let defect = Some(Defect::Terminated { restarts: 3 });
+    assert_eq!(with(None, 0), None);
+    assert_eq!(with(Some("OnFailure"), 0), None);
+    assert_eq!(with(None, 1), defect);
+    assert_eq!(with(Some("Always"), 0), defect, "a sidecar is to run");
+}
+
+#[test]
 fn only_pods_that_a_stateful_set_controls_get_a_row_and_those_of_nobody_for_whoever_controls_sets() {
     let row =
         |json: &Value, extent| pod(&json.to_string(), extent, &mut Interner::default()).expect("decodes").row;
