@@ -1,34 +1,110 @@
 use std::sync::Arc;
 
-use super::{Gatekeeper, Guarded};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Disturbance, Gatekeeper, Guarded};
 use crate::example;
-use crate::health::{Down, Health, Why};
-use crate::pod::{Defect, PodRow};
+use crate::health::Member;
+use crate::pod::{PodRow, Waiting};
 use crate::reason::Reason;
+use crate::set::{SetRow, Strategy};
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+/// How many pods each set has.
+const REPLICAS: u32 = 4;
+
+/// How a pod is, other than Ready and outdated.
+#[derive(Clone, Copy, Debug)]
+enum Is {
+    Missing,
+    Terminating,
+    /// Its containers run.
+    NotReady,
+    /// Nothing of it has been started.
+    Dead,
+    /// Nothing of it runs, and nothing will.
+    Broken,
+    /// One of its containers runs, another one will not.
+    BrokenInPart,
+    Settling,
+    /// Of the revision that it would be rebuilt with, as it is otherwise.
+    Updated,
+}
 
 fn pod(name: &str) -> Arc<PodRow> {
-    Arc::new(PodRow { name: name.into(), ..example::pod(&example::set("a"), 0) })
+    let (set, ordinal) = name.rsplit_once('-').unwrap();
+    let row = example::pod(&example::set(set), ordinal.parse().unwrap());
+    let ready_since = NOW.saturating_sub(SignedDuration::from_hours(1)).ok();
+    Arc::new(PodRow { revision: Some("old".into()), ready_since, ..row })
 }
 
-fn guarded(set: &str, max_unavailable: u32, down: &[(&str, Why)]) -> Guarded {
-    let down: Vec<_> = down.iter().map(|(pod, why)| Down { pod: (*pod).into(), why: why.clone() }).collect();
-    let count = u32::try_from(down.len()).unwrap();
-    Guarded { health: Health { set: set.into(), down, count, changes_at: None }, max_unavailable }
+fn row(name: &str, is: &[(&str, Is)]) -> Option<Arc<PodRow>> {
+    let mut row = PodRow::clone(&pod(name));
+    for (_, is) in is.iter().filter(|(of, _)| *of == name) {
+        match is {
+            Is::Missing => return None,
+            Is::Terminating => row.terminating = true,
+            Is::NotReady => row.ready_since = None,
+            Is::Dead => (row.ready_since, row.running) = (None, false),
+            Is::Broken => {
+                (row.ready_since, row.running) = (None, false);
+                row.waiting = Some(Waiting::CrashLoopBackOff);
+            }
+            Is::BrokenInPart => (row.ready_since, row.waiting) = (None, Some(Waiting::CrashLoopBackOff)),
+            Is::Updated => row.revision = Some("new".into()),
+            Is::Settling => row.ready_since = Some(NOW),
+        }
+    }
+    Some(Arc::new(row))
 }
 
-const BROKEN: Why = Why::Broken(Defect::Terminated { restarts: 3 });
+fn member(set: SetRow, is: &[(&str, Is)]) -> Member {
+    let pods = (0..REPLICAS).filter_map(|ordinal| row(&format!("{}-{ordinal}", set.name), is));
+    let pods: Vec<_> = pods.collect();
+    Member::new(Arc::new(set), pods)
+}
+
+fn set(name: &str) -> SetRow {
+    SetRow { replicas: REPLICAS, min_ready: SignedDuration::from_secs(5), ..example::set(name) }
+}
+
+/// A set with its budget, and how its pods are.
+struct Zone<'t> {
+    name: &'t str,
+    max_unavailable: u32,
+    is: Vec<(&'t str, Is)>,
+}
+
+fn zone<'t>(name: &'t str, max_unavailable: u32, is: &[(&'t str, Is)]) -> Zone<'t> {
+    Zone { name, max_unavailable, is: is.to_vec() }
+}
+
+fn guarded(zones: &[Zone<'_>]) -> Vec<Guarded> {
+    let guarded = |zone: &Zone<'_>| Guarded::of(&member(set(zone.name), &zone.is), zone.max_unavailable, NOW);
+    zones.iter().map(guarded).collect()
+}
+
+/// A pod as it is in its zone.
+fn seen(zones: &[Zone<'_>], name: &str) -> Arc<PodRow> {
+    let is: Vec<_> = zones.iter().flat_map(|zone| &zone.is).copied().collect();
+    row(name, &is).unwrap()
+}
 
 #[track_caller]
-fn answers(domain: &[Guarded], questions: &[(&str, &str)], expected: &[&str]) {
-    let mut gatekeeper = Gatekeeper::new(domain);
+fn answers(domain: &[Zone<'_>], questions: &[(&str, &str)], expected: &[&str]) {
+    let guarded = guarded(domain);
+    let mut gatekeeper = Gatekeeper::new(&guarded);
     let answers: Vec<_> = questions
         .iter()
-        .map(|(set, name)| match gatekeeper.ask(&(*set).into(), &pod(name)) {
-            Ok(permit) => {
-                assert_eq!(permit.pod(), &*pod(name), "leave is given for the pod as it was seen");
-                "may go"
+        .map(|(set, name)| {
+            let seen = seen(domain, name);
+            match gatekeeper.ask(&(*set).into(), &seen) {
+                Ok(permit) => {
+                    assert_eq!(permit.pod(), &*seen, "leave is given for the pod as it was seen");
+                    "may go"
+                }
+                Err(reason) => reason.kind(),
             }
-            Err(reason) => reason.kind(),
         })
         .collect();
     assert_eq!(answers, expected);
@@ -36,32 +112,50 @@ fn answers(domain: &[Guarded], questions: &[(&str, &str)], expected: &[&str]) {
 
 #[test]
 fn leave_is_given_until_the_budget_is_spent() {
-    let domain = [guarded("a", 2, &[])];
+    let domain = [zone("a", 2, &[])];
     answers(&domain, &[("a", "a-0"), ("a", "a-1"), ("a", "a-2")], &["may go", "may go", "BudgetSpent"]);
-    let domain = [guarded("a", 2, &[("a-3", Why::Missing)])];
+    let domain = [zone("a", 2, &[("a-3", Is::Missing)])];
     answers(&domain, &[("a", "a-0"), ("a", "a-1")], &["may go", "BudgetSpent"]);
 }
 
 #[test]
 fn a_broken_pod_goes_for_nothing_and_leaves_nothing_for_the_others() {
-    let domain = [guarded("a", 1, &[("a-0", BROKEN), ("a-1", BROKEN)])];
+    let domain = [zone("a", 1, &[("a-0", Is::Broken), ("a-1", Is::Broken)])];
     answers(&domain, &[("a", "a-0"), ("a", "a-1"), ("a", "a-2")], &["may go", "may go", "BudgetSpent"]);
-    let domain = [guarded("a", 2, &[("a-0", BROKEN)])];
+    let domain = [zone("a", 2, &[("a-0", Is::Broken)])];
     answers(&domain, &[("a", "a-0"), ("a", "a-1"), ("a", "a-2")], &["may go", "may go", "BudgetSpent"]);
 }
 
 #[test]
-fn a_pod_that_is_merely_not_ready_needs_a_free_place() {
-    let domain = [guarded("a", 1, &[("a-0", Why::NotReady)])];
-    answers(&domain, &[("a", "a-0")], &["BudgetSpent"]);
-    let domain = [guarded("a", 2, &[("a-0", Why::NotReady)])];
+fn a_pod_that_is_not_ready_needs_room_for_those_that_go_but_not_for_those_that_stay() {
+    let may = ["may go"];
+    for lost in [Is::NotReady, Is::Dead, Is::BrokenInPart] {
+        answers(&[zone("a", 1, &[("a-0", lost)])], &[("a", "a-0")], &may);
+        let all = [("a-0", lost), ("a-1", lost), ("a-2", lost), ("a-3", lost)];
+        answers(&[zone("a", 1, &all)], &[("a", "a-0"), ("a", "a-1")], &["may go", "BudgetSpent"]);
+        answers(&[zone("a", 2, &all)], &[("a", "a-0"), ("a", "a-1")], &["may go", "may go"]);
+        for gone in [Is::Missing, Is::Terminating] {
+            answers(&[zone("a", 1, &[("a-0", lost), ("a-1", gone)])], &[("a", "a-0")], &["BudgetSpent"]);
+        }
+        let updated = [("a-0", lost), ("a-1", Is::NotReady), ("a-1", Is::Updated)];
+        answers(&[zone("a", 1, &updated)], &[("a", "a-0")], &["BudgetSpent"]);
+        answers(&[zone("a", 2, &updated)], &[("a", "a-0")], &may);
+    }
+    let domain = [zone("a", 2, &[("a-0", Is::NotReady)])];
     answers(&domain, &[("a", "a-0"), ("a", "a-1")], &["may go", "BudgetSpent"]);
 }
 
 #[test]
+fn a_pod_that_would_be_rebuilt_as_it_is_is_not_replaced_for_being_down() {
+    for lost in [Is::NotReady, Is::Dead, Is::Broken] {
+        let domain = [zone("a", 1, &[("a-0", lost), ("a-0", Is::Updated)])];
+        answers(&domain, &[("a", "a-0")], &["BudgetSpent"]);
+    }
+}
+
+#[test]
 fn on_the_way_back_a_pod_that_is_down_goes_for_nothing_however_many_others_are() {
-    let settling = Why::Settling { until: jiff::Timestamp::UNIX_EPOCH };
-    let down = [("a-0", Why::NotReady), ("a-1", Why::NotReady), ("a-2", settling.clone())];
+    let down = [("a-0", Is::NotReady), ("a-1", Is::NotReady), ("a-2", Is::Settling)];
     for (down, pod_name, expected) in [
         (&down[..], "a-0", "may go"),
         (&down[..], "a-2", "BudgetSpent"),
@@ -69,27 +163,95 @@ fn on_the_way_back_a_pod_that_is_down_goes_for_nothing_however_many_others_are()
         (&down[2..], "a-3", "BudgetSpent"),
         (&[], "a-3", "may go"),
     ] {
-        let domain = [guarded("a", 1, down)];
-        let answer = Gatekeeper::new(&domain).ask_back(&"a".into(), &pod(pod_name));
+        let domain = [zone("a", 1, down)];
+        let pod = seen(&domain, pod_name);
+        let answer = Gatekeeper::new(&guarded(&domain)).ask_back(&"a".into(), &pod);
         assert_eq!(answer.map_or_else(|reason| reason.kind(), |_| "may go"), expected, "{pod_name} {down:?}");
     }
 }
 
 #[test]
-fn nobody_goes_while_a_pod_of_another_set_is_down_not_even_a_broken_one() {
-    let domain = [guarded("a", 9, &[("a-0", BROKEN)]), guarded("b", 9, &[("b-0", Why::Terminating)])];
+fn nobody_of_whom_something_runs_goes_while_a_pod_of_another_set_is_down() {
+    let domain = [zone("a", 9, &[("a-0", Is::BrokenInPart)]), zone("b", 9, &[("b-0", Is::Terminating)])];
     answers(&domain, &[("a", "a-0"), ("a", "a-1")], &["OtherSetNotReady", "OtherSetNotReady"]);
 }
 
 #[test]
+fn a_dead_pod_goes_whatever_the_other_sets_do_unless_it_would_be_rebuilt_as_it_is() {
+    for lost in [Is::Dead, Is::Broken] {
+        for other in [Is::Missing, Is::Terminating, Is::NotReady, Is::Broken, Is::Settling] {
+            let domain = [zone("a", 1, &[("a-0", lost)]), zone("b", 1, &[("b-0", other)])];
+            answers(&domain, &[("a", "a-0"), ("a", "a-1")], &["may go", "OtherSetNotReady"]);
+            let updated = [("a-0", lost), ("a-0", Is::Updated)];
+            let domain = [zone("a", 9, &updated), zone("b", 1, &[("b-0", other)])];
+            answers(&domain, &[("a", "a-0")], &["OtherSetNotReady"]);
+        }
+        let domain = [zone("a", 1, &[("a-0", lost)]), zone("b", 1, &[("b-0", lost)])];
+        answers(&domain, &[("a", "a-0"), ("b", "b-0")], &["may go", "may go"]);
+    }
+}
+
+#[test]
+fn on_the_way_back_a_dead_pod_goes_whatever_the_other_sets_do_and_no_other_one() {
+    for (lost, expected) in [
+        (Is::Dead, "may go"),
+        (Is::Broken, "may go"),
+        (Is::NotReady, "OtherSetNotReady"),
+        (Is::BrokenInPart, "OtherSetNotReady"),
+    ] {
+        let domain = [zone("a", 1, &[("a-0", lost)]), zone("b", 1, &[("b-0", lost)])];
+        let guarded = guarded(&domain);
+        let mut gatekeeper = Gatekeeper::new(&guarded);
+        for (set, name) in [("a", "a-0"), ("b", "b-0")] {
+            let answer = gatekeeper.ask_back(&set.into(), &seen(&domain, name));
+            assert_eq!(answer.map_or_else(|reason| reason.kind(), |_| "may go"), expected, "{lost:?}");
+        }
+    }
+}
+
+#[test]
 fn leave_given_to_one_set_closes_the_door_to_the_others() {
-    let domain = [guarded("a", 1, &[]), guarded("b", 1, &[])];
+    let domain = [zone("a", 1, &[]), zone("b", 1, &[])];
     answers(&domain, &[("b", "b-0"), ("a", "a-0")], &["may go", "WaitingForTurn"]);
+}
+
+/// What another set is told while `a`, of which every pod is Ready, is like this.
+#[track_caller]
+fn disturbs(change: impl FnOnce(&mut SetRow), expected: Option<Disturbance>) {
+    let mut row = SetRow { first_ordinal: 1, replicas: REPLICAS - 1, ..set("a") };
+    change(&mut row);
+    let mut domain = guarded(&[zone("b", 1, &[])]);
+    domain.push(Guarded::of(&member(row, &[("a-0", Is::Missing)]), 1, NOW));
+    let answer = Gatekeeper::new(&domain).ask(&"b".into(), &pod("b-0"));
+    let reason = expected.map(|disturbance| Reason::OtherSetDisturbed { set: "a".into(), disturbance });
+    assert_eq!(answer.err(), reason);
+    assert!(Gatekeeper::new(&domain).ask(&"a".into(), &pod("a-1")).is_ok(), "its own pods may go");
+}
+
+#[test]
+fn a_pod_that_a_partition_has_released_keeps_the_other_sets_waiting_before_it_is_deleted() {
+    let rolls = |partition| Strategy::RollingUpdate { partition };
+    let released = |pod: &str| Some(Disturbance::Released { pod: pod.into() });
+    disturbs(|set| set.strategy = rolls(0), released("a-1"));
+    disturbs(|set| set.strategy = rolls(2), released("a-3"));
+    disturbs(|set| set.strategy = rolls(3), None);
+    disturbs(|set| set.strategy = rolls(99), None);
+    disturbs(|set| (set.strategy, set.update_revision) = (rolls(0), Some("old".into())), None);
+    disturbs(|set| set.strategy = Strategy::OnDelete, None);
+}
+
+#[test]
+fn a_spec_that_is_not_observed_keeps_the_other_sets_waiting_unless_the_set_is_being_deleted() {
+    let unobserved = Some(Disturbance::Unobserved { generation: 3 });
+    for strategy in [Strategy::OnDelete, Strategy::RollingUpdate { partition: 9 }] {
+        disturbs(|set| (set.strategy, set.generation) = (strategy.clone(), 3), unobserved.clone());
+        disturbs(|set| (set.strategy, set.generation, set.deleting) = (strategy.clone(), 3, true), None);
+    }
 }
 
 #[test]
 fn a_set_that_the_gatekeeper_was_not_told_about_gets_no_leave() {
-    let domain = [guarded("a", 1, &[])];
+    let domain = [zone("a", 1, &[])];
     answers(&domain, &[("z", "z-0")], &["NotInDomain"]);
     let mut gatekeeper = Gatekeeper::new(&[]);
     assert_eq!(gatekeeper.ask(&"z".into(), &pod("z-0")), Err(Reason::NotInDomain { set: "z".into() }));

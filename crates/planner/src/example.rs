@@ -48,6 +48,7 @@ pub(crate) fn pod(set: &SetRow, ordinal: u32) -> PodRow {
         terminating: false,
         waiting: None,
         terminated_restarts: None,
+        running: true,
         named: true,
         volumes: Arc::default(),
     }

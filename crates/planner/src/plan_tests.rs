@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Action, Kind, Object, Precondition, Verb};
 use crate::disruption::{Gatekeeper, Guarded};
 use crate::example;
-use crate::health::Health;
+use crate::health::Member;
 use crate::pod::PodRow;
 use crate::set::SetRow;
 
@@ -20,8 +20,8 @@ fn object(kind: Kind, name: &str) -> Object {
 #[test]
 fn a_deletion_insists_on_the_very_pod_that_leave_was_given_for() {
     let pod = Arc::new(PodRow { resource_version: "42".into(), ..example::pod(&set(), 0) });
-    let health = Health { set: "web".into(), down: Vec::new(), count: 0, changes_at: None };
-    let domain = [Guarded { health, max_unavailable: 1 }];
+    let member = Member::new(Arc::new(SetRow { replicas: 1, ..set() }), [Arc::clone(&pod)]);
+    let domain = [Guarded::of(&member, 1, jiff::Timestamp::UNIX_EPOCH)];
     let permit = Gatekeeper::new(&domain).ask(&"web".into(), &pod).unwrap();
     let deletion = Action::delete(&permit);
     assert_eq!(

@@ -29,6 +29,8 @@ pub enum Bug {
     TimersForgotten,
     /// Zones do not wait for each other.
     OtherZonesIgnored,
+    /// A pod that a lowered partition has released counts as one that stays, until it is deleted.
+    LoweredPartitionIgnored,
     /// One pod more than the budget may go.
     OneTooMany,
     /// A pod that terminates counts as one that serves.
@@ -71,6 +73,11 @@ pub const BUGS: [(Bug, &str, &str); 25] = [
     (Bug::FailuresForgotten, "failures-forgotten", "a pass that failed is not tried again"),
     (Bug::TimersForgotten, "timers-forgotten", "nothing is looked at because of the time alone"),
     (Bug::OtherZonesIgnored, "other-zones-ignored", "zones of a group do not wait for each other"),
+    (
+        Bug::LoweredPartitionIgnored,
+        "lowered-partition-ignored",
+        "zones do not wait for a pod that another zone's partition has released",
+    ),
     (Bug::OneTooMany, "one-too-many", "one pod more than the budget may go"),
     (Bug::TerminatingServes, "terminating-serves", "a pod that terminates counts as one that serves"),
     (Bug::GateSkipped, "gate-skipped", "gates let everything pass"),

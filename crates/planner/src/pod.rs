@@ -41,6 +41,8 @@ pub struct PodRow {
     /// The highest restart count among containers that are terminated right now, without init containers that ended
     /// well: those are done.
     pub terminated_restarts: Option<u32>,
+    /// Whether a container of it runs that is to run for as long as the pod lives: a regular one or a sidecar.
+    pub running: bool,
     /// Whether the pod carries its own name in the label [`keys::POD_NAME`].
     pub named: bool,
     /// The volumes that are claims.
@@ -140,6 +142,12 @@ impl PodRow {
     /// Whether the pod serves: Running, Ready and not on its way out.
     pub fn ready(&self) -> bool {
         self.phase == Phase::Running && self.ready_since.is_some() && !self.terminating
+    }
+
+    /// Whether nothing of the pod runs, so that nothing is lost with it. A pod that is merely not Ready may still do its
+    /// part, such as voting in a quorum.
+    pub fn is_dead(&self) -> bool {
+        !self.running && !self.ready()
     }
 
     /// The defect that keeps the pod from ever becoming Ready by itself, if there is one.

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::disruption::Disturbance;
 use crate::health::Health;
 
 /// The reason behind the state of one set of a rollout group.
@@ -30,6 +31,13 @@ pub enum Reason {
         set: Arc<str>,
         /// What is down, in words.
         down: String,
+    },
+    /// Outdated pods wait because a pod of another set will go down, though all of them may be Ready.
+    OtherSetDisturbed {
+        /// The set with that pod.
+        set: Arc<str>,
+        /// What will happen to it.
+        disturbance: Disturbance,
     },
     /// Outdated pods wait because as many pods of the set as may be down are down already.
     BudgetSpent {
@@ -133,11 +141,12 @@ pub enum Severity {
 
 impl Reason {
     /// All kinds, as [`Reason::kind`] spells them: the values of the metric's label.
-    pub const KINDS: [&'static str; 15] = [
+    pub const KINDS: [&'static str; 16] = [
         "UpToDate",
         "Rolling",
         "WaitingForTurn",
         "OtherSetNotReady",
+        "OtherSetDisturbed",
         "BudgetSpent",
         "PodBroken",
         "NotReady",
@@ -178,6 +187,7 @@ impl Reason {
             Self::Rolling { .. } => "Rolling",
             Self::WaitingForTurn { .. } => "WaitingForTurn",
             Self::OtherSetNotReady { .. } => "OtherSetNotReady",
+            Self::OtherSetDisturbed { .. } => "OtherSetDisturbed",
             Self::BudgetSpent { .. } => "BudgetSpent",
             Self::PodBroken { .. } => Self::POD_BROKEN,
             Self::NotReady { .. } => "NotReady",
@@ -201,6 +211,7 @@ impl Reason {
             }
             Self::WaitingForTurn { set }
             | Self::OtherSetNotReady { set, .. }
+            | Self::OtherSetDisturbed { set, .. }
             | Self::GroupSkipped { set, .. }
             | Self::NotInDomain { set } => Some(set),
             Self::WriteRefused { refusal } => refusal.webhook.as_deref(),
@@ -227,6 +238,12 @@ impl Reason {
                 )
             }
             Self::OtherSetNotReady { set, .. } => format!("every pod of {set} is Ready"),
+            Self::OtherSetDisturbed { set, disturbance: Disturbance::Released { .. } } => {
+                format!("every pod of {set} at or above its partition is of the update revision and Ready")
+            }
+            Self::OtherSetDisturbed { set, disturbance: Disturbance::Unobserved { generation } } => {
+                format!("the StatefulSet controller reports observedGeneration {generation} for {set}")
+            }
             Self::BudgetSpent { .. } => "pods become Ready, or rollout-max-unavailable is raised".to_owned(),
             Self::PodBroken { .. } => {
                 "the pod recovers, or the set's template is changed to one that works".to_owned()
@@ -259,6 +276,7 @@ impl Reason {
             Self::UpToDate { .. }
             | Self::Rolling { .. }
             | Self::WaitingForTurn { .. }
+            | Self::OtherSetDisturbed { .. }
             | Self::Paused
             | Self::Deleting => Severity::Normal,
             Self::OtherSetNotReady { .. }
@@ -286,6 +304,14 @@ impl fmt::Display for Reason {
             Self::OtherSetNotReady { set, down } => {
                 write!(f, "waits because not all pods of {set} are Ready: {down}")
             }
+            Self::OtherSetDisturbed { set, disturbance: Disturbance::Released { pod } } => write!(
+                f,
+                "waits because the StatefulSet controller is about to replace {pod} of {set}: it is outdated and not below the partition"
+            ),
+            Self::OtherSetDisturbed { set, disturbance: Disturbance::Unobserved { generation } } => write!(
+                f,
+                "waits because the StatefulSet controller has not observed generation {generation} of {set}"
+            ),
             Self::BudgetSpent { down, max_unavailable } => write!(
                 f,
                 "waits because rollout-max-unavailable is {max_unavailable} and that many pods are not Ready: {down}"

@@ -1,12 +1,13 @@
 use std::sync::Arc;
 
 use super::{Reason, Refusal, Severity};
+use crate::disruption::Disturbance;
 
 fn refusal() -> Refusal {
     Refusal { webhook: Some("guard.example.com".into()), message: "not today".to_owned() }
 }
 
-fn one_of_each() -> [Reason; 15] {
+fn one_of_each() -> [Reason; 16] {
     let (set, revision): (Arc<str>, Arc<str>) = ("web-b".into(), "web-abc".into());
     let down = || "web-b-1 is not Ready".to_owned();
     [
@@ -14,6 +15,10 @@ fn one_of_each() -> [Reason; 15] {
         Reason::Rolling { revision: Arc::clone(&revision) },
         Reason::WaitingForTurn { set: Arc::clone(&set) },
         Reason::OtherSetNotReady { set: Arc::clone(&set), down: down() },
+        Reason::OtherSetDisturbed {
+            set: Arc::clone(&set),
+            disturbance: Disturbance::Released { pod: "web-b-1".into() },
+        },
         Reason::BudgetSpent { down: down(), max_unavailable: 2 },
         Reason::PodBroken { revision, down: down() },
         Reason::NotReady { down: down() },
@@ -68,6 +73,24 @@ fn words_name_what_the_reason_is_about() {
         };
         assert!(message.contains(&**down), "{message}");
     }
+}
+
+#[test]
+fn a_set_that_will_be_disturbed_is_told_with_what_will_happen_to_it() {
+    let words = |disturbance| {
+        let reason = Reason::OtherSetDisturbed { set: "web-b".into(), disturbance };
+        format!("{reason}; until {}", reason.release().unwrap())
+    };
+    assert_eq!(
+        words(Disturbance::Released { pod: "web-b-1".into() }),
+        "waits because the StatefulSet controller is about to replace web-b-1 of web-b: it is outdated and not below the partition; \
+         until every pod of web-b at or above its partition is of the update revision and Ready"
+    );
+    assert_eq!(
+        words(Disturbance::Unobserved { generation: 7 }),
+        "waits because the StatefulSet controller has not observed generation 7 of web-b; \
+         until the StatefulSet controller reports observedGeneration 7 for web-b"
+    );
 }
 
 #[test]

@@ -92,6 +92,20 @@ impl SetRow {
         (self.observed_generation >= self.generation).then_some(self.update_revision.as_deref()?)
     }
 
+    /// The revision that its controller would build the pod of this ordinal from; `None` while the status does not speak
+    /// of the present spec.
+    pub fn revision_for(&self, ordinal: u32) -> Option<&str> {
+        let update = self.target()?;
+        match self.strategy {
+            Strategy::RollingUpdate { partition }
+                if ordinal.saturating_sub(self.first_ordinal) < partition =>
+            {
+                self.current_revision.as_deref()
+            }
+            _ => Some(update),
+        }
+    }
+
     /// The ordinals its pods shall have.
     pub fn ordinals(&self) -> std::ops::Range<u32> {
         self.first_ordinal..self.first_ordinal.saturating_add(self.replicas)

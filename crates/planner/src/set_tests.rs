@@ -1,4 +1,4 @@
-use super::SetRow;
+use super::{SetRow, Strategy};
 use crate::example;
 
 fn set() -> SetRow {
@@ -19,4 +19,13 @@ fn ordinals_start_where_the_spec_says_and_never_overflow() {
     assert_eq!(SetRow { first_ordinal: 5, ..set() }.ordinals(), 5..8);
     assert_eq!(SetRow { replicas: 0, ..set() }.ordinals(), 0..0);
     assert_eq!(SetRow { first_ordinal: u32::MAX, ..set() }.ordinals(), u32::MAX..u32::MAX);
+}
+
+#[test]
+fn a_pod_is_built_from_the_current_revision_below_the_partition_and_from_the_update_revision_elsewhere() {
+    let set = SetRow { current_revision: Some("old".into()), first_ordinal: 5, ..set() };
+    let rolls = SetRow { strategy: Strategy::RollingUpdate { partition: 2 }, ..set.clone() };
+    assert_eq!([5, 6, 7].map(|ordinal| rolls.revision_for(ordinal)), [Some("old"), Some("old"), Some("new")]);
+    assert_eq!([5, 6, 7].map(|ordinal| set.revision_for(ordinal)), [Some("new"); 3], "OnDelete");
+    assert_eq!(SetRow { observed_generation: 1, ..rolls }.revision_for(5), None);
 }

@@ -3,7 +3,6 @@
 use serde_json::json;
 use sts_plus_api::phased_rollout::PhasedRolloutStatus;
 use sts_plus_planner::disruption::{Gatekeeper, Guarded};
-use sts_plus_planner::health::Health;
 use sts_plus_planner::plan::{Action, Batch};
 
 use super::super::{Domain, Halt};
@@ -34,7 +33,7 @@ fn step() -> (Bench, Domain, Action) {
     bench.store.upsert(Resource::PhasedRollouts, &rollout("7"));
     let member = bench.store.member(&"ns".into(), "a").unwrap();
     let now = jiff::Timestamp::from_second(3600).unwrap();
-    let domain = [Guarded { health: Health::of(&member, now), max_unavailable: 1 }];
+    let domain = [Guarded::of(&member, 1, now)];
     let permit = Gatekeeper::new(&domain).ask(&"a".into(), member.pods.first().unwrap()).unwrap();
     let action = Action::let_go(&permit, &member.set, "gated", 0);
     (bench, Domain::of(&member.set), action)

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::{Value, json};
 use sts_plus_planner::disruption::{Gatekeeper, Guarded};
-use sts_plus_planner::health::{Health, Member};
+use sts_plus_planner::health::Member;
 use sts_plus_planner::plan::{Action, Batch};
 use tokio::sync::watch;
 use tower::{BoxError, service_fn};
@@ -148,7 +148,7 @@ impl Bench {
     fn deletion(&self) -> Vec<Batch> {
         let member = self.member();
         let now = jiff::Timestamp::UNIX_EPOCH + Duration::from_hours(1);
-        let domain = [Guarded { health: Health::of(&member, now), max_unavailable: 1 }];
+        let domain = [Guarded::of(&member, 1, now)];
         let permit = Gatekeeper::new(&domain).ask(&member.set.name, &member.pods[0]).expect("all is well");
         vec![Batch { actions: vec![Action::delete(&permit)] }]
     }

@@ -14,7 +14,7 @@ use crate::disruption::{Gatekeeper, Guarded};
 use crate::health::{Health, Member};
 use crate::plan::Action;
 use crate::pod::PodRow;
-use crate::reason::Severity;
+use crate::reason::{Reason, Severity};
 use crate::set::SetRow;
 
 /// Pods that the status names as ungated; a set with more of them has said enough.
@@ -170,6 +170,10 @@ impl Draft<'_> {
             gate = self.resized(scene, &gate);
         }
         let own = u32::try_from(gate.partition).unwrap_or(0);
+        if let Some(reason) = self.release_is_held(scene, own) {
+            self.status.rolling_pod_status = Some(gate);
+            return Wait::Held { reason };
+        }
         let contested = self.hold(set, scene.partition, own);
         self.note_ungated(scene, own);
         if let Some(wait) = contested {
@@ -178,6 +182,21 @@ impl Draft<'_> {
         }
         self.replace_stuck(scene);
         self.pass(scene, gate)
+    }
+
+    /// Why the partition that somebody else has raised may not go down to `own` again, where that would release a pod.
+    fn release_is_held(&mut self, scene: &Scene<'_>, own: u32) -> Option<Reason> {
+        let set = scene.set();
+        let released =
+            set.first_ordinal.saturating_add(own)..set.first_ordinal.saturating_add(scene.partition);
+        let pod = scene.member.pods.iter().find(|pod| {
+            let ordinal = scene.member.wanted_ordinal(pod);
+            ordinal.is_some_and(|ordinal| released.contains(&ordinal)) && !gate::is_of(pod, scene.update)
+        })?;
+        let domain = self.domain(scene);
+        let reason = Gatekeeper::new(&domain).ask(&set.name, pod).err()?;
+        self.wake_at(domain.iter().filter_map(|guarded| guarded.health().changes_at).min());
+        Some(reason)
     }
 
     /// The gate as it was left, or the one behind it if the step was taken and not written down.
@@ -325,7 +344,7 @@ impl Draft<'_> {
                 wait
             }
             Err(reason) => {
-                self.wake_at(domain.iter().filter_map(|guarded| guarded.health.changes_at).min());
+                self.wake_at(domain.iter().filter_map(|guarded| guarded.health().changes_at).min());
                 self.status.rolling_pod_status = Some(gate);
                 Wait::Held { reason }
             }
@@ -424,9 +443,8 @@ impl Draft<'_> {
 
     /// What the gatekeeper has to know: the set, and the others of its group.
     pub(super) fn domain(&self, scene: &Scene<'_>) -> Vec<Guarded> {
-        let neighbours = self.world.neighbours.iter().map(|member| Health::of(member, self.now));
-        let all = std::iter::once(scene.health.clone()).chain(neighbours);
-        all.map(|health| Guarded { health, max_unavailable: 1 }).collect()
+        let members = std::iter::once(scene.member).chain(&self.world.neighbours);
+        members.map(|member| Guarded::of(member, 1, self.now)).collect()
     }
 }
 

@@ -83,9 +83,10 @@ impl Draft<'_> {
         }
         pods.retain(|pod| !pod.terminating);
         let broken = |pod: &PodRow| matches!(scene.health.why_down(&pod.name), Some(Why::Broken(_)));
-        // The newest is the lowest: a rolling update goes from the highest ordinal down.
+        // Dead ones first: they may go when others may not. The newest is the lowest: a rolling update goes from the
+        // highest ordinal down.
         pods.sort_by(|left, right| {
-            let urgency = |pod: &PodRow| Reverse(broken(pod));
+            let urgency = |pod: &PodRow| Reverse((pod.is_dead(), broken(pod)));
             urgency(left).cmp(&urgency(right)).then_with(|| ordinal::natural(&left.name, &right.name))
         });
         let domain = self.domain(scene);
@@ -94,7 +95,7 @@ impl Draft<'_> {
             match gatekeeper.ask_back(&set.name, pod) {
                 Ok(permit) => self.writes.push(Action::delete(&permit)),
                 Err(reason) if self.writes.is_empty() => {
-                    self.wake_at(domain.iter().filter_map(|guarded| guarded.health.changes_at).min());
+                    self.wake_at(domain.iter().filter_map(|guarded| guarded.health().changes_at).min());
                     return waits(Some(reason));
                 }
                 Err(_) => break,

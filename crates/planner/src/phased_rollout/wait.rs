@@ -190,17 +190,17 @@ impl Wait {
             | Self::ChecksFailing { .. }
             | Self::PrometheusError { .. }
             | Self::PrometheusConfigError { .. }
-            | Self::Held { .. }
             | Self::PartitionContested { .. }
             | Self::GateFailed { .. }
             | Self::RollingBack { .. }
             | Self::RolledBack { .. } => Severity::Warning,
+            Self::Held { reason } => reason.severity(),
             _ => Severity::Normal,
         }
     }
 
     /// Whether its beginning is worth an event of its own. The ordinary waits within a gate are not, since each pod
-    /// goes through all of them; what has an event for another reason is not told twice.
+    /// goes through all of them, nor is the moment in which another set of the group is about to lose a pod; what has an event for another reason is not told twice.
     pub fn is_announced(&self) -> bool {
         !matches!(
             self,
@@ -215,6 +215,7 @@ impl Wait {
                 | Self::Checks { .. }
                 | Self::GatePassed { .. }
                 | Self::NotPromoted { .. }
+                | Self::Held { reason: Reason::OtherSetDisturbed { .. } }
         )
     }
 

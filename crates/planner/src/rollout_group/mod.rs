@@ -97,12 +97,12 @@ pub fn plan(world: &World, now: Timestamp) -> Plan {
     let mut members: Vec<_> = world.members.iter().collect();
     members.sort_by(|left, right| ordinal::natural(&left.set.name, &right.set.name));
     let zones: Vec<_> = members.into_iter().map(|member| Zone::judge(member, &world.memory, now)).collect();
-    let turn = match zones.iter().find_map(Zone::foreign_strategy) {
+    let (turn, deletions) = match zones.iter().find_map(Zone::foreign_strategy) {
         _ if zones.len() > MAX_MEMBERS => {
-            Turn::Skipped(Reason::TooManySets { sets: zones.len(), limit: MAX_MEMBERS })
+            (Turn::Skipped(Reason::TooManySets { sets: zones.len(), limit: MAX_MEMBERS }), Vec::new())
         }
-        Some(skipped) => Turn::Skipped(skipped),
-        None => take_turn(&zones).on_view(world.unconfirmed.as_ref()),
+        Some(skipped) => (Turn::Skipped(skipped), Vec::new()),
+        None => on_view(take_turns(&zones, now), world.unconfirmed.as_ref()),
     };
     let mut reports: Vec<_> = zones.iter().map(|zone| Report::of(zone, &zones, &turn, world, now)).collect();
     if zones.len() > MAX_MEMBERS {
@@ -118,10 +118,6 @@ pub fn plan(world: &World, now: Timestamp) -> Plan {
         .filter(|grace_ends| *grace_ends > now);
     let wake_at = zones.iter().filter_map(|zone| zone.health.changes_at).chain(unobserved).min();
 
-    let deletions = match &turn {
-        Turn::Rolling { deletions, .. } => deletions.clone(),
-        _ => Vec::new(),
-    };
     let promotions = match &turn {
         Turn::Skipped(_) => Vec::new(),
         _ => zones.iter().filter_map(Zone::promotion).collect(),
@@ -152,55 +148,70 @@ pub(crate) enum Turn {
     Rolling {
         /// The set.
         set: Arc<str>,
-        /// The pods that go now.
-        deletions: Vec<Action>,
+        /// Whether pods of it go now.
+        moves: bool,
         /// Why no further pod goes now, if one would like to.
         denied: Option<Reason>,
     },
 }
 
-impl Turn {
-    /// Nothing is deleted on a view that could not be confirmed.
-    fn on_view(self, unconfirmed: Option<&Arc<str>>) -> Self {
-        match (self, unconfirmed) {
-            (Self::Rolling { set, deletions, .. }, Some(why)) if !deletions.is_empty() => {
-                let denied = Some(Reason::ViewUnconfirmed { why: Arc::clone(why) });
-                Self::Rolling { set, deletions: Vec::new(), denied }
-            }
-            (turn, _) => turn,
+/// Nothing is deleted on a view that could not be confirmed.
+fn on_view((turn, deletions): (Turn, Vec<Action>), unconfirmed: Option<&Arc<str>>) -> (Turn, Vec<Action>) {
+    let Some(why) = unconfirmed.filter(|_| !deletions.is_empty()) else { return (turn, deletions) };
+    let turn = match turn {
+        Turn::Rolling { set, moves: true, .. } => {
+            let denied = Some(Reason::ViewUnconfirmed { why: Arc::clone(why) });
+            Turn::Rolling { set, moves: false, denied }
         }
+        turn => turn,
+    };
+    (turn, Vec::new())
+}
+
+/// Decides which pods go now. Dead ones go whosesoever turn it is, as far as the gatekeeper lets them; all others only
+/// while it is the turn of their set.
+fn take_turns(zones: &[Zone<'_>], now: Timestamp) -> (Turn, Vec<Action>) {
+    let domain: Vec<_> =
+        zones.iter().map(|zone| Guarded::of(zone.member, zone.max_unavailable, now)).collect();
+    let mut gatekeeper = Gatekeeper::new(&domain);
+    let mut deletions = Vec::new();
+    for zone in zones.iter().filter(|zone| zone.stage() == Stage::Outdated) {
+        let dead = zone.candidates().filter(|pod| pod.is_dead());
+        let permits = dead.map_while(|pod| gatekeeper.ask(zone.name(), pod).ok());
+        deletions.extend(permits.map(|permit| Action::delete(&permit)));
     }
+    let turn = match first_not_done(zones) {
+        None => Turn::Nobody,
+        Some(zone) if zone.stage() == Stage::HoldsUp => Turn::HeldUpBy(Arc::clone(zone.name())),
+        Some(zone) => roll(zone, &mut gatekeeper, &mut deletions),
+    };
+    (turn, deletions)
 }
 
 /// Finds the first set that is not done: the one with pods down if there is exactly one such set, so that a
 /// disturbed zone is finished before another is touched, then by name. A paused set is passed over, but
 /// what is down in it still keeps the others from rolling, since the gatekeeper sees it.
-fn take_turn(zones: &[Zone<'_>]) -> Turn {
+fn first_not_done<'z, 'w>(zones: &'z [Zone<'w>]) -> Option<&'z Zone<'w>> {
     let not_ready: Vec<_> = zones.iter().filter(|zone| !zone.health.all_ready()).collect();
     let first = match not_ready.as_slice() {
         [only] => Some(*only),
         _ => None,
     };
     let by_name = zones.iter().filter(|zone| first.is_none_or(|f| f.name() != zone.name()));
-    for zone in first.into_iter().chain(by_name) {
-        match zone.stage() {
-            Stage::PassedOver | Stage::Done => {}
-            Stage::HoldsUp if planted::has(Bug::OtherZonesIgnored) => {}
-            Stage::HoldsUp => return Turn::HeldUpBy(Arc::clone(zone.name())),
-            Stage::Outdated => return roll(zone, zones),
-        }
-    }
-    Turn::Nobody
+    first.into_iter().chain(by_name).find(|zone| match zone.stage() {
+        Stage::PassedOver | Stage::Done => false,
+        Stage::HoldsUp => !planted::has(Bug::OtherZonesIgnored),
+        Stage::Outdated => true,
+    })
 }
 
-fn roll(zone: &Zone<'_>, zones: &[Zone<'_>]) -> Turn {
-    let domain: Vec<_> = zones
-        .iter()
-        .map(|zone| Guarded { health: zone.health.clone(), max_unavailable: zone.max_unavailable })
-        .collect();
-    let mut gatekeeper = Gatekeeper::new(&domain);
-    let (mut deletions, mut denied) = (Vec::new(), None);
+/// Asks for the pods of the set whose turn it is that have not been given leave to go.
+fn roll(zone: &Zone<'_>, gatekeeper: &mut Gatekeeper<'_>, deletions: &mut Vec<Action>) -> Turn {
+    let mut denied = None;
     for pod in zone.candidates() {
+        if deletions.iter().any(|deletion| deletion.object.name == pod.name) {
+            continue;
+        }
         match gatekeeper.ask(zone.name(), pod) {
             Ok(permit) => deletions.push(Action::delete(&permit)),
             Err(reason) => {
@@ -209,7 +220,8 @@ fn roll(zone: &Zone<'_>, zones: &[Zone<'_>]) -> Turn {
             }
         }
     }
-    Turn::Rolling { set: Arc::clone(zone.name()), deletions, denied }
+    let moves = zone.candidates().any(|pod| deletions.iter().any(|gone| gone.object.name == pod.name));
+    Turn::Rolling { set: Arc::clone(zone.name()), moves, denied }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use sts_plus_api::rollout_status::RolloutStatus;
 use super::zone::Zone;
 use super::{OBSERVATION_GRACE, Turn, World};
 use crate::amount::DEFAULT_MAX_UNAVAILABLE;
+use crate::disruption::Disturbance;
 use crate::health::Why;
 use crate::plan::Action;
 use crate::reason::{Reason, Refusal};
@@ -144,10 +145,16 @@ impl Report {
         };
         let same = zone.told.as_ref().filter(says_so);
         let is_written = zone.written.iter().any(|status| says_so(&status));
-        let unobserved_since = || world.unobserved_since.get(&set.uid).copied();
-        let since = match (&reason, same) {
+        let unobserved = match &reason {
+            Reason::NotObserved { .. } => Some(&set.uid),
+            Reason::OtherSetDisturbed { set, disturbance: Disturbance::Unobserved { .. } } => {
+                zones.iter().find(|other| other.name() == set).map(|other| &other.member.set.uid)
+            }
+            _ => None,
+        };
+        let since = match (unobserved, same) {
             (_, Some(same)) => same.since,
-            (Reason::NotObserved { .. }, None) => unobserved_since().unwrap_or(now),
+            (Some(uid), None) => world.unobserved_since.get(uid).copied().unwrap_or(now),
             // Whole seconds, as Kubernetes writes times: this one is for people.
             _ => Timestamp::from_second(now.as_second()).unwrap_or(now),
         };
@@ -155,7 +162,7 @@ impl Report {
             || since.saturating_add(OBSERVATION_GRACE).is_ok_and(|grace_ends| now < grace_ends);
         let transition = match (&reason, same, &zone.told) {
             (_, Some(_), _) => Transition::None,
-            (Reason::NotObserved { .. }, ..) if observed_soon() => Transition::Unsettled,
+            _ if unobserved.is_some() && observed_soon() => Transition::Unsettled,
             (Reason::UpToDate { .. }, None, None) => Transition::FirstSight,
             _ => Transition::Changed,
         };
@@ -206,14 +213,14 @@ fn reason(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn, world: &World) -> Re
     let revision: Arc<str> = target.into();
     if zone.unfinished() {
         return match turn {
-            Turn::Rolling { set, deletions, denied } if set == zone.name() => {
+            Turn::Rolling { set, moves, denied } if set == zone.name() => {
                 let refusal = world.memory.refused.get(&zone.member.set.uid).cloned();
-                if let Some(refusal) = refusal.filter(|_| !deletions.is_empty()) {
+                if let Some(refusal) = refusal.filter(|_| *moves) {
                     return Reason::WriteRefused { refusal };
                 }
-                rolling(zone, revision, deletions.len(), denied.as_ref())
+                rolling(zone, revision, *moves, denied.as_ref())
             }
-            Turn::HeldUpBy(set) if set == zone.name() => rolling(zone, revision, 0, None),
+            Turn::HeldUpBy(set) if set == zone.name() => rolling(zone, revision, false, None),
             _ => waiting(zone, zones, turn),
         };
     }
@@ -225,11 +232,16 @@ fn reason(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn, world: &World) -> Re
 }
 
 /// The state of the set whose turn it is.
-fn rolling(zone: &Zone<'_>, revision: Arc<str>, deletions: usize, denied: Option<&Reason>) -> Reason {
-    if deletions > 0 {
+fn rolling(zone: &Zone<'_>, revision: Arc<str>, moves: bool, denied: Option<&Reason>) -> Reason {
+    if moves {
         return Reason::Rolling { revision };
     }
-    if let Some(reason @ (Reason::OtherSetNotReady { .. } | Reason::ViewUnconfirmed { .. })) = denied {
+    if let Some(
+        reason @ (Reason::OtherSetNotReady { .. }
+        | Reason::OtherSetDisturbed { .. }
+        | Reason::ViewUnconfirmed { .. }),
+    ) = denied
+    {
         return reason.clone();
     }
     let down_pods = || zone.member.pods.iter().filter_map(|pod| Some((pod, zone.why_down(pod)?)));

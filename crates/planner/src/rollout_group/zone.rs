@@ -105,8 +105,8 @@ impl<'w> Zone<'w> {
         }
     }
 
-    /// The outdated pods that are not on their way out already, in the order in which they should go: broken
-    /// ones, then others that are down, so that no healthy pod is lost while one that is lost already would do;
+    /// The outdated pods that are not on their way out already, in the order in which they should go: dead ones, broken
+    /// ones before others, then broken ones of which something runs, then others that are down, so that no healthy pod is lost while one that is lost already would do;
     /// then by ordinal, the lowest first.
     pub(crate) fn candidates(&self) -> impl Iterator<Item = &'w Arc<PodRow>> {
         let mut pods: Vec<_> = self.outdated.iter().filter(|pod| !pod.terminating).copied().collect();
@@ -119,6 +119,8 @@ impl<'w> Zone<'w> {
 
     fn urgency(&self, pod: &PodRow) -> u8 {
         match self.why_down(pod) {
+            Some(Why::Broken(_)) if pod.is_dead() => 4,
+            Some(_) if pod.is_dead() => 3,
             Some(Why::Broken(_)) => 2,
             Some(_) => 1,
             None => 0,

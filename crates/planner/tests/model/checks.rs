@@ -13,6 +13,7 @@ fn two_zones_of_two() -> Model {
         lag: 2,
         operators: 1,
         faults: ONE_OF_EACH,
+        unready: false,
         late: false,
         without: None,
     }
@@ -53,6 +54,14 @@ fn with_all_four_rules_two_zones_keep_the_guarantee_and_reach_the_goal() {
 fn with_all_four_rules_one_zone_keeps_the_guarantee_and_reaches_the_goal() {
     holds("1 zone x 3", &one_zone_of_three());
     holds("1 zone x 3, budget 2", &Model { budget: 2, lag: 1, ..one_zone_of_three() });
+}
+
+#[test]
+fn pods_that_run_without_being_ready_are_replaced_within_the_guarantee() {
+    let faults = Faults { losses: 0, crashes: 0, failures: 2, edits: 1 };
+    for (name, model) in [("2 zones x 2", two_zones_of_two()), ("1 zone x 3", one_zone_of_three())] {
+        holds(&format!("{name}, unready pods"), &Model { unready: true, lag: 1, faults, ..model });
+    }
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub(crate) struct Model {
     pub(crate) lag: usize,
     pub(crate) operators: usize,
     pub(crate) faults: Faults,
+    /// Whether a pod that fails may also keep running without being Ready.
+    pub(crate) unready: bool,
     /// Whether a request may outlive its sender.
     pub(crate) late: bool,
     /// The rule that the executor does not follow.
@@ -62,6 +64,8 @@ pub(crate) enum Health {
     Ready,
     Broken,
     Terminating,
+    /// Its containers run, and it is not Ready.
+    Unready,
 }
 
 /// A pod, or the place of one. UIDs and versions are small numbers that differ where they must.
@@ -403,14 +407,18 @@ impl State {
                     let uid = state.fresh_uid(slot);
                     pod = Pod { uid, version: 0, revision: target, health: Health::Starting };
                 }
-                Health::Starting | Health::Broken => pod.health = Health::Ready,
+                Health::Starting | Health::Broken | Health::Unready => pod.health = Health::Ready,
                 Health::Ready if self.left.failures == 0 => continue,
-                Health::Ready => pod.health = Health::Broken,
+                Health::Ready => {
+                    if model.unready {
+                        next.push((Move::Fail(slot), self.after(|state| state.fail(slot, Health::Unready))));
+                    }
+                    next.push((Move::Fail(slot), self.after(|state| state.fail(slot, Health::Broken))));
+                    continue;
+                }
             }
-            let failed = pod.health == Health::Broken;
-            state.left.failures -= u8::from(failed);
             state.write(slot, pod);
-            next.push((if failed { Move::Fail(slot) } else { Move::Kubelet(slot) }, state));
+            next.push((Move::Kubelet(slot), state));
         }
         for request in 0..self.late.len() {
             let mut state = self.clone();
@@ -420,6 +428,13 @@ impl State {
             state.landed_late += u8::from(state.taken != served);
             next.push((Move::LandsLate(request), state));
         }
+    }
+
+    /// A pod that serves stops doing so.
+    fn fail(&mut self, slot: usize, health: Health) {
+        self.left.failures -= 1;
+        let pod = self.pods[slot];
+        self.write(slot, Pod { version: pod.version + 1, health, ..pod });
     }
 
     /// The API server gets a deletion; answers whether it did it.

@@ -105,6 +105,7 @@ impl Planner {
                     terminating: pod.health == Health::Terminating,
                     waiting: (pod.health == Health::Broken).then_some(Waiting::CrashLoopBackOff),
                     terminated_restarts: None,
+                    running: !matches!(pod.health, Health::Starting | Health::Broken),
                     named: true,
                     volumes: Arc::default(),
                 })

@@ -318,9 +318,16 @@ impl Cluster {
 
     /// Gives the set another template.
     pub(super) fn edit(&mut self, revision: &str) {
-        self.reset(|_| {});
-        let uid = Arc::clone(&self.set().uid);
-        self.templates.insert(uid, revision.to_owned());
+        self.edit_of(WEB, revision);
+    }
+
+    /// Gives a set another template.
+    pub(super) fn edit_of(&mut self, name: &str, revision: &str) {
+        let version = self.version();
+        let set = self.sets.iter_mut().find(|set| &*set.name == name).expect("a set");
+        set.generation += 1;
+        set.resource_version = version;
+        self.templates.insert(Arc::clone(&set.uid), revision.to_owned());
     }
 
     /// Somebody else writes the partition.
@@ -333,7 +340,8 @@ impl Cluster {
     fn populate(&mut self, set: &SetRow) {
         for ordinal in set.ordinals() {
             let mut pod = self.pod_row(set, ordinal, OLD);
-            (pod.phase, pod.ready_since) = (PodPhase::Running, Timestamp::from_second(READY_SINCE).ok());
+            (pod.phase, pod.running) = (PodPhase::Running, true);
+            pod.ready_since = Timestamp::from_second(READY_SINCE).ok();
             self.pods.push(pod);
         }
     }
@@ -346,6 +354,7 @@ impl Cluster {
             resource_version: version,
             revision: Some(revision.into()),
             phase: PodPhase::Pending,
+            running: false,
             ready_since: None,
             ..example::pod(set, ordinal)
         }

@@ -17,6 +17,7 @@ use crate::phased_rollout::policy::{Policy, Rule};
 use crate::phased_rollout::wait::Wait;
 use crate::phased_rollout::{Plan, World};
 use crate::plan::{Action, Kind, Verb};
+use crate::set::Strategy;
 
 /// Holds a plan against all that must hold for any.
 #[track_caller]
@@ -120,6 +121,17 @@ fn check_step(world: &World, partition: u32, now: Timestamp) {
     let members = world.neighbours.iter().chain(&world.target);
     for member in members {
         assert!(Health::of(member, now).all_ready(), "I2, I3: nothing else is down: {seen}");
+    }
+    for member in &world.neighbours {
+        let other = &member.set;
+        assert!(other.target().is_some() || other.deleting, "I3: {} is observed: {seen}", other.name);
+        let from = partition_of(other) + other.first_ordinal;
+        let rolls = matches!(other.strategy, Strategy::RollingUpdate { .. });
+        for pod in member.pods.iter().filter(|_| rolls) {
+            let released = member.wanted_ordinal(pod).is_some_and(|ordinal| ordinal >= from);
+            let updated = pod.revision.as_deref() == other.update_revision.as_deref();
+            assert!(updated || !released, "I3: {} is about to go: {seen}", pod.name);
+        }
     }
 }
 

@@ -19,4 +19,5 @@ mod orphans;
 mod peer;
 mod random;
 mod states;
+mod two_zones;
 mod unconfirmed;

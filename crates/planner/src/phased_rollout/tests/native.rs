@@ -1,5 +1,5 @@
 //! The rest of the cluster: the API server's preconditions, the StatefulSet controller with a partition, and kubelets.
-//! A revision whose name ends in `-bad` makes pods that crash for ever.
+//! A revision whose name ends in `-bad` makes pods that crash for ever, one in `-hangs` pods that run and never get Ready.
 
 use std::sync::Arc;
 
@@ -35,6 +35,11 @@ pub(super) enum Work {
 
 pub(super) fn bad(pod: &PodRow) -> bool {
     pod.revision.as_deref().is_some_and(|revision| revision.ends_with("-bad"))
+}
+
+/// Whether the pod runs and will never be Ready.
+fn hangs(pod: &PodRow) -> bool {
+    pod.running && pod.revision.as_deref().is_some_and(|revision| revision.ends_with("-hangs"))
 }
 
 /// The API server's part.
@@ -176,7 +181,7 @@ impl Cluster {
         let mut work = Vec::new();
         for pod in &self.pods {
             let name = || pod.name.clone();
-            let stays = self.stuck.contains(&*pod.name) || (bad(pod) && pod.defect().is_some());
+            let stays = self.stuck.contains(&*pod.name) || (bad(pod) && pod.defect().is_some()) || hangs(pod);
             match pod.phase {
                 _ if pod.terminating => work.push(Work::Remove(name())),
                 Phase::Pending => work.push(Work::Start(name())),
@@ -285,14 +290,14 @@ impl Cluster {
                 self.trace.push(format!("roll {name}"));
                 self.pod(name, |pod| pod.terminating = true);
             }
-            Work::Start(name) => self.pod(name, |pod| pod.phase = Phase::Running),
+            Work::Start(name) => self.pod(name, |pod| (pod.phase, pod.running) = (Phase::Running, true)),
             Work::Finish(name) => {
                 self.deleted.remove(name);
                 self.pod(name, |pod| {
                     if bad(pod) {
-                        pod.waiting = Some(Waiting::CrashLoopBackOff);
+                        (pod.waiting, pod.running) = (Some(Waiting::CrashLoopBackOff), false);
                     } else {
-                        (pod.waiting, pod.ready_since) = (None, Some(now));
+                        (pod.waiting, pod.running, pod.ready_since) = (None, true, Some(now));
                     }
                 });
             }

@@ -1,8 +1,8 @@
-//! Broken pods of a superseded revision go first and cost nothing; those of the target revision stay; pods that
-//! are merely not Ready cost budget.
+//! Broken pods of a superseded revision go first and, where nothing of them runs, cost nothing and wait for no other zone;
+//! those of the target revision stay; pods that are merely not Ready cost budget.
 
 use super::cluster::{Cluster, NEW, given, zones};
-use crate::pod::{Phase, Waiting};
+use crate::pod::{Phase, PodRow, Waiting};
 use crate::reason::Severity;
 
 const BROKEN_WAITS: [Waiting; 6] = [
@@ -14,9 +14,12 @@ const BROKEN_WAITS: [Waiting; 6] = [
     Waiting::CreateContainerError,
 ];
 
-/// Zone `a` is outdated, one pod may be down, and this one is: by budget alone nothing could go.
-fn lost(change: impl FnOnce(&mut crate::pod::PodRow)) -> Cluster {
-    given().old("a").max_unavailable("a", "1").not_ready("a-1").pod("a-1", change)
+/// Zone `a` is outdated, one pod may be down and one is, of the new revision, so that by budget alone nothing could go.
+/// Another one is down as well, and nothing of it runs.
+fn lost(change: impl FnOnce(&mut PodRow)) -> Cluster {
+    let group = given().old("a").max_unavailable("a", "1").not_ready("a-1").not_ready("a-2");
+    let group = group.pod("a-2", |pod| pod.revision = Some(NEW.into()));
+    group.pod("a-1", |pod| pod.running = false).pod("a-1", change)
 }
 
 #[test]
@@ -43,9 +46,7 @@ fn a_container_that_terminated_is_broken_from_the_third_restart_on() {
 
 #[test]
 fn a_pod_that_is_still_starting_is_merely_not_ready_and_costs_budget() {
-    let starting = |pod: &mut crate::pod::PodRow| {
-        (pod.phase, pod.waiting) = (Phase::Pending, Some(Waiting::Starting));
-    };
+    let starting = |pod: &mut PodRow| (pod.phase, pod.waiting) = (Phase::Pending, Some(Waiting::Starting));
     lost(starting).then(&["a BudgetSpent", "b UpToDate"]);
     let room_for_one = lost(starting).max_unavailable("a", "2");
     room_for_one.then(&["delete a-1", "a Rolling", "b UpToDate"]);
@@ -105,17 +106,57 @@ fn broken_pods_of_both_revisions_lose_only_the_outdated_one() {
 }
 
 #[test]
-fn a_broken_outdated_pod_stays_while_another_zone_has_a_pod_down() {
+fn a_dead_outdated_pod_goes_although_another_zone_has_a_pod_down() {
     let group = given().old("a").old("b").broken("a-0").not_ready("b-1");
-    group.then(&["a OtherSetNotReady b", "b NotReady"]);
+    group.then(&["delete a-0", "a Rolling", "b NotReady"]);
     let group = given().old("b").broken("b-0").absent("a-2");
-    group.then(&["a NotReady", "b OtherSetNotReady a"]);
+    group.then(&["delete b-0", "a NotReady", "b OtherSetNotReady a"]);
+    let group = given().old("a").broken("a-0").unobserved("b");
+    group.then(&["delete a-0", "a Rolling", "b NotObserved"]);
 }
 
 #[test]
-fn broken_outdated_pods_of_two_zones_wait_for_each_other() {
+fn dead_outdated_pods_of_two_zones_do_not_wait_for_each_other() {
     let group = given().old("a").old("b").broken("a-0").broken("b-0");
+    group.then(&["delete a-0", "delete b-0", "a Rolling", "b NotReady"]);
+    let starting = |pod: &mut PodRow| (pod.phase, pod.running) = (Phase::Pending, false);
+    let group = given().old("a").old("b").not_ready("a-1").not_ready("b-2");
+    let group = group.pod("a-1", starting).pod("b-2", starting);
+    group.then(&["delete a-1", "delete b-2", "a Rolling", "b NotReady"]);
+}
+
+#[test]
+fn a_broken_outdated_pod_of_which_something_runs_counts_as_not_ready() {
+    let group = given().old("a").old("b").broken_in_part("a-0").not_ready("b-1");
     group.then(&["a OtherSetNotReady b", "b NotReady"]);
+    let group = given().old("a").max_unavailable("a", "1").broken_in_part("a-0").broken_in_part("a-1");
+    group.then(&["delete a-0", "a Rolling", "b UpToDate"]);
+    let group = given().old("a").max_unavailable("a", "1").broken_in_part("a-0").absent("a-1");
+    group.then(&["a BudgetSpent", "b UpToDate"]);
+}
+
+#[test]
+fn outdated_pods_that_are_not_ready_go_as_far_as_those_that_go_fit_into_the_budget() {
+    let all_down = || given().old("a").not_ready("a-0").not_ready("a-1").not_ready("a-2");
+    all_down().max_unavailable("a", "1").then(&["delete a-0", "a Rolling", "b UpToDate"]);
+    all_down().then(&["delete a-0", "delete a-1", "a Rolling", "b UpToDate"]);
+    let one_goes = || all_down().terminating("a-0");
+    one_goes().max_unavailable("a", "1").then(&["a BudgetSpent", "b UpToDate"]);
+    one_goes().then(&["delete a-1", "a Rolling", "b UpToDate"]);
+}
+
+#[test]
+fn a_rollout_to_pods_that_run_and_never_get_ready_heals_when_it_is_rolled_back() {
+    for budget in ["1", "2"] {
+        let mut group = zones(&["a", "b"], 3).max_unavailable("a", budget);
+        group.edit("a", "v2-hangs");
+        group.rest(|_, _| {});
+        group.then(&["a Rolling", "b UpToDate"]);
+        group.edit("a", NEW);
+        group.rest(|_, _| {});
+        assert!(group.pods.iter().all(|pod| pod.ready() && pod.revision.as_deref() == Some(NEW)));
+        group.then(&["a UpToDate", "b UpToDate"]);
+    }
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub(super) fn zones(names: &[&str], replicas: u32) -> Cluster {
     for set in cluster.sets.clone() {
         for ordinal in set.ordinals() {
             let mut pod = cluster.pod_row(&set, ordinal);
-            (pod.phase, pod.ready_since) = (Phase::Running, Some(start));
+            (pod.phase, pod.running, pod.ready_since) = (Phase::Running, true, Some(start));
             cluster.pods.push(pod);
         }
     }
@@ -120,11 +120,18 @@ impl Cluster {
         self.pod(pod, |pod| pod.revision = Some(OLD.into()))
     }
 
+    /// Its containers run, and it is not Ready.
     pub(super) fn not_ready(self, pod: &str) -> Self {
         self.pod(pod, |pod| pod.ready_since = None)
     }
 
+    /// Its one container crashes again and again.
     pub(super) fn broken(self, pod: &str) -> Self {
+        self.broken_in_part(pod).pod(pod, |pod| pod.running = false)
+    }
+
+    /// One of its containers crashes again and again, another one runs.
+    pub(super) fn broken_in_part(self, pod: &str) -> Self {
         self.not_ready(pod).pod(pod, |pod| pod.waiting = Some(Waiting::CrashLoopBackOff))
     }
 
@@ -172,6 +179,7 @@ impl Cluster {
             uid: format!("uid-{}-{ordinal}-{}", set.name, self.writes).into(),
             resource_version: self.writes.to_string().into(),
             phase: Phase::Pending,
+            running: false,
             ready_since: None,
             ..example::pod(set, ordinal)
         }
@@ -226,6 +234,7 @@ impl Cluster {
             let about = match &report.reason {
                 Reason::WaitingForTurn { set }
                 | Reason::OtherSetNotReady { set, .. }
+                | Reason::OtherSetDisturbed { set, .. }
                 | Reason::GroupSkipped { set, .. } => format!(" {}", short(set)),
                 _ => String::new(),
             };

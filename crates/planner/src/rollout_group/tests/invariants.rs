@@ -69,6 +69,14 @@ fn broken(pod: &PodRow) -> bool {
     !ready && (waits || pod.terminated_restarts.is_some_and(|restarts| restarts >= 3))
 }
 
+fn ready(pod: &PodRow) -> bool {
+    pod.phase == Phase::Running && pod.ready_since.is_some() && !pod.terminating
+}
+
+fn dead(pod: &PodRow) -> bool {
+    !ready(pod) && !pod.running
+}
+
 fn pods<'c>(cluster: &'c Cluster, set: &'c SetRow) -> impl Iterator<Item = &'c PodRow> {
     cluster.pods.iter().filter(|pod| owns(set, pod))
 }
@@ -137,25 +145,40 @@ fn deletions_are_guarded(cluster: &Cluster, plan: &Plan) {
     }
 }
 
-/// I2: our deletions never take a set above its budget; a broken pod goes for nothing, any other one costs.
+/// I2: our deletions never take a set above its budget. A dead and broken pod goes for nothing. Where another pod goes
+/// that is not Ready, outdated pods that are down and stay do not count; where one goes that is Ready, all do.
 fn budgets_hold(cluster: &Cluster, plan: &Plan) {
     for set in &cluster.sets {
         let deleted = deleted(cluster, plan);
-        let mine = deleted.iter().filter(|(owner, _)| owner.uid == set.uid);
-        let costly = mine.filter(|(_, pod)| !broken(pod)).count() as u64;
-        let after = down(cluster, set) + costly;
-        let budget = budget(set);
-        assert!(costly == 0 || after <= budget, "I2: {after} of {} down, {budget} may be", set.name);
+        let mine: Vec<_> =
+            deleted.iter().filter(|(owner, _)| owner.uid == set.uid).map(|(_, pod)| *pod).collect();
+        let goes = |pod: &PodRow| mine.iter().any(|gone| gone.uid == pod.uid);
+        let (down, budget) = (down(cluster, set), budget(set));
+        let newly_down = mine.iter().filter(|pod| serves(set, pod, cluster)).count() as u64;
+        if mine.iter().any(|pod| ready(pod)) {
+            let after = down + newly_down;
+            assert!(after <= budget, "I2: {after} of {} down, {budget} may be", set.name);
+        }
+        if mine.iter().any(|pod| !(dead(pod) && broken(pod))) {
+            let outdated = |pod: &&PodRow| pod.revision.as_deref() != set.update_revision.as_deref();
+            let stays = |pod: &&PodRow| !serves(set, pod, cluster) && !pod.terminating && !goes(pod);
+            let own = pods(cluster, set).filter(|pod| wanted(set, pod));
+            let left_behind = own.filter(outdated).filter(stays).count() as u64;
+            let after = down - left_behind + newly_down;
+            assert!(after <= budget, "I2: {after} of {} down by us, {budget} may be", set.name);
+        }
     }
 }
 
-/// I3: never two zones, and none while another one has a pod down.
+/// I3: never two zones, and none while another one has a pod down or is not observed; a dead pod goes in any case.
 fn one_zone_at_a_time(cluster: &Cluster, plan: &Plan) {
-    for (set, pod) in deleted(cluster, plan) {
+    for (set, pod) in deleted(cluster, plan).into_iter().filter(|(_, pod)| !dead(pod)) {
         let group = cluster.sets.iter().filter(|other| other.group.as_ref() == Some(&cluster.group));
         for other in group.filter(|other| other.uid != set.uid) {
             let down = down(cluster, other);
             assert_eq!(down, 0, "I3: {} goes while {down} pods of {} are down", pod.name, other.name);
+            let observed = other.observed_generation == other.generation && other.update_revision.is_some();
+            assert!(observed || other.deleting, "I3: {} goes, {} is not observed", pod.name, other.name);
         }
         for (other, other_pod) in deleted(cluster, plan) {
             assert_eq!(other.uid, set.uid, "I3: {} and {} go together", pod.name, other_pod.name);

@@ -76,8 +76,10 @@ fn e_r14b_the_pod_that_is_lost_already_goes_before_a_healthy_one() {
 }
 
 #[test]
-fn e_r15_a_zone_whose_budget_is_spent_by_pods_lost_otherwise_waits() {
+fn e_r15_a_zone_whose_budget_is_spent_by_pods_lost_otherwise_loses_no_other_pod() {
     let group = given().old("a").old("b").not_ready("b-0").not_ready("b-1");
+    group.then(&["delete b-0", "delete b-1", "a WaitingForTurn b", "b Rolling"]);
+    let group = given().old("a").old("b").not_ready("b-0").terminating("b-1").absent("b-2");
     group.then(&["a WaitingForTurn b", "b BudgetSpent"]);
 }
 

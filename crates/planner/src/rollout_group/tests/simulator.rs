@@ -1,5 +1,6 @@
 //! The rest of the cluster, one small step at a time: a StatefulSet controller for `OnDelete`, kubelets, users
-//! and accidents. A revision whose name ends in `-bad` makes pods that crash for ever.
+//! and accidents. A revision whose name ends in `-bad` makes pods that crash for ever, one in `-hangs` pods that run and
+//! never get Ready.
 
 use std::sync::Arc;
 
@@ -37,8 +38,8 @@ pub(super) enum Work {
 pub(super) enum Step {
     /// One piece of [`Work`].
     Work(usize),
-    /// A zone gets a new template.
-    Edit { zone: usize, bad: bool },
+    /// A zone gets a new template, of this suffix.
+    Edit { zone: usize, suffix: &'static str },
     /// A zone gets the template that it had before.
     Rollback { zone: usize },
     /// A zone is paused, or goes on.
@@ -59,8 +60,16 @@ pub(super) enum Step {
     Wait(u8),
 }
 
+/// What the names of revisions end in whose pods never get Ready.
+pub(super) const CRASHES: &str = "-bad";
+pub(super) const HANGS: &str = "-hangs";
+
 pub(super) fn bad(revision: &str) -> bool {
-    revision.ends_with("-bad")
+    revision.ends_with(CRASHES) || revision.ends_with(HANGS)
+}
+
+fn hangs(pod: &PodRow) -> bool {
+    pod.revision.as_deref().is_some_and(|revision| revision.ends_with(HANGS))
 }
 
 fn bad_pod(pod: &PodRow) -> bool {
@@ -98,6 +107,7 @@ impl Cluster {
             match pod.phase {
                 _ if pod.terminating => work.push(Work::Remove(name())),
                 Phase::Pending => work.push(Work::Start(name())),
+                _ if hangs(pod) && pod.running => {}
                 _ if pod.ready_since.is_some() || (bad_pod(pod) && pod.defect().is_some()) => {}
                 _ => work.push(Work::Finish(name())),
             }
@@ -136,12 +146,16 @@ impl Cluster {
             }
             Work::Remove(name) => self.pods.retain(|pod| pod.name != name),
             Work::Retire(name) => self.change(&name, |pod| pod.terminating = true),
-            Work::Start(name) => self.change(&name, |pod| pod.phase = Phase::Running),
+            Work::Start(name) => {
+                self.change(&name, |pod| (pod.phase, pod.running) = (Phase::Running, true));
+            }
             Work::Finish(name) => self.change(&name, |pod| {
-                if bad_pod(pod) {
-                    pod.waiting = Some(Waiting::CrashLoopBackOff);
+                if hangs(pod) {
+                    (pod.waiting, pod.running) = (None, true);
+                } else if bad_pod(pod) {
+                    (pod.waiting, pod.running) = (Some(Waiting::CrashLoopBackOff), false);
                 } else {
-                    (pod.waiting, pod.ready_since) = (None, Some(now));
+                    (pod.waiting, pod.running, pod.ready_since) = (None, true, Some(now));
                 }
             }),
         }
@@ -171,8 +185,8 @@ impl Cluster {
                     self.perform(work.clone());
                 }
             }
-            Step::Edit { zone, bad } => {
-                let revision = format!("r{}{}", self.writes, if bad { "-bad" } else { "" });
+            Step::Edit { zone, suffix } => {
+                let revision = format!("r{}{suffix}", self.writes);
                 self.template(zone, |_| revision);
             }
             Step::Rollback { zone } => self.template(zone, |history| {
@@ -196,7 +210,8 @@ impl Cluster {
             Step::Fail(number) => self.with_pod(number, |pod| pod.ready_since = None),
             Step::Crash(number) => self.with_pod(number, |pod| {
                 if pod.phase == Phase::Running {
-                    (pod.ready_since, pod.waiting) = (None, Some(Waiting::CrashLoopBackOff));
+                    (pod.ready_since, pod.running) = (None, false);
+                    pod.waiting = Some(Waiting::CrashLoopBackOff);
                 }
             }),
             Step::Evict(number) => self.with_pod(number, |pod| pod.terminating = true),

@@ -153,6 +153,7 @@ fn pod_row(value: &Value) -> PodRow {
     let conditions = status["conditions"].as_array().into_iter().flatten();
     let ready = conditions.into_iter().find(|one| one["type"] == "Ready" && one["status"] == "True");
     let containers = status["containerStatuses"].as_array().into_iter().flatten();
+    let running = containers.clone().any(|container| container["state"]["running"].is_object());
     let waits = containers.filter_map(|container| container["state"]["waiting"]["reason"].as_str());
     let volumes = value["spec"]["volumes"].as_array().into_iter().flatten();
     let claims = volumes.filter_map(|volume| {
@@ -180,6 +181,7 @@ fn pod_row(value: &Value) -> PodRow {
         terminating: metadata["deletionTimestamp"].is_string(),
         waiting: waits.map(Waiting::parse).max(),
         terminated_restarts: None,
+        running,
         named,
         volumes: claims.collect(),
     }

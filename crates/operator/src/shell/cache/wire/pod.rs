@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use sts_plus_api::keys;
 use sts_plus_planner::pod::{ClaimVolume, Phase, PodRow, Waiting};
 
@@ -94,6 +95,8 @@ struct ContainerState<'a> {
     #[serde(borrow, default)]
     waiting: Option<WaitingState<'a>>,
     #[serde(default)]
+    running: Option<IgnoredAny>,
+    #[serde(default)]
     terminated: Option<TerminatedState>,
 }
 
@@ -119,6 +122,10 @@ impl PodSpec<'_> {
 }
 
 impl Container<'_> {
+    fn runs(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| state.running.is_some())
+    }
+
     fn ended_well(&self) -> bool {
         let ended = self.state.as_ref().and_then(|state| state.terminated.as_ref());
         ended.is_some_and(|ended| ended.exit_code == Some(0))
@@ -149,7 +156,8 @@ pub(in crate::shell::cache) fn pod(
         let init = || status.init_container_statuses.iter().flatten();
         let unfinished =
             || init().filter(|container| !container.ended_well() || spec.is_sidecar(&container.name));
-        let containers = || status.container_statuses.iter().flatten().chain(unfinished());
+        let regular = || status.container_statuses.iter().flatten();
+        let containers = || regular().chain(unfinished());
         let states = || containers().filter_map(|container| Some((container, container.state.as_ref()?)));
         PodRow {
             namespace: Arc::clone(&namespace),
@@ -170,6 +178,7 @@ pub(in crate::shell::cache) fn pod(
                 .filter(|(_, state)| state.terminated.is_some())
                 .map(|(container, _)| container.restart_count)
                 .max(),
+            running: regular().chain(init().filter(|init| spec.is_sidecar(&init.name))).any(Container::runs),
             named: own_name.is_some_and(|name| *name == metadata.name),
             volumes: interner.volumes(claim_volumes(&metadata.name, spec.volumes)),
         }

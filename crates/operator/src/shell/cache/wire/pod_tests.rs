@@ -93,6 +93,27 @@ fn an_init_container_that_ended_well_is_no_defect_however_often_it_was_restarted
 }
 
 #[test]
+fn a_pod_is_dead_while_no_regular_container_and_no_sidecar_runs() {
+    let dead = |main: Value, init: Value, restart_policy: Option<&str>| {
+        let mut json = pod_json(&json!({
+            "phase": "Running",
+            "initContainerStatuses": [{ "name": "init", "restartCount": 0, "state": init }],
+            "containerStatuses": [{ "name": "c", "restartCount": 1, "state": main }]
+        }));
+        json["spec"]["initContainers"] = json!([{ "name": "init", "restartPolicy": restart_policy }]);
+        read(&json).is_dead()
+    };
+    let (runs, waits) = (json!({ "running": {} }), json!({ "waiting": { "reason": "CrashLoopBackOff" } }));
+    let ended = json!({ "terminated": { "exitCode": 0 } });
+    assert!(!dead(runs.clone(), ended.clone(), None));
+    assert!(dead(waits.clone(), ended.clone(), None));
+    assert!(dead(ended.clone(), ended, None));
+    assert!(dead(waits.clone(), runs.clone(), None), "an init container serves nobody");
+    assert!(!dead(waits, runs, Some("Always")), "a sidecar does its part");
+    assert!(read(&pod_json(&json!({ "phase": "Pending" }))).is_dead(), "nothing has been started");
+}
+
+#[test]
 fn only_pods_that_a_stateful_set_controls_get_a_row_and_those_of_nobody_for_whoever_controls_sets() {
     let row =
         |json: &Value, extent| pod(&json.to_string(), extent, &mut Interner::default()).expect("decodes").row;
