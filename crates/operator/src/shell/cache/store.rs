@@ -481,14 +481,19 @@ impl Rows {
         }
     }
 
-    /// What happens to a set also concerns the rollouts that name it.
+    /// What happens to a set also concerns the rollouts that name it, and those that name another set of its group: the
+    /// gatekeeper may hold them because of this one.
     pub(super) fn spread(&self, touched: &mut Vec<Touched>) {
         let mut concerned = Vec::new();
         for touched in touched.iter() {
-            if let Touched::Set { namespace, set, .. } = touched {
-                concerned.extend(self.rollouts.about(namespace, set));
-                let row = self.sets.get(&(Arc::clone(namespace), Arc::clone(set)));
-                concerned.extend(row.and_then(|row| self.marker(row)));
+            let Touched::Set { namespace, set, group } = touched else { continue };
+            concerned.extend(self.rollouts.about(namespace, set));
+            let row = self.sets.get(&(Arc::clone(namespace), Arc::clone(set)));
+            concerned.extend(row.and_then(|row| self.marker(row)));
+            let groups = self.groups.get(namespace).filter(|_| self.rollouts.len() > 0);
+            let group = groups.zip(group.as_ref()).and_then(|(groups, group)| groups.get(group));
+            for neighbour in group.into_iter().flatten().filter(|neighbour| *neighbour != set) {
+                concerned.extend(self.rollouts.about(namespace, neighbour));
             }
         }
         touched.extend(concerned);

@@ -68,6 +68,33 @@ fn a_set_that_changes_groups_touches_both() {
 }
 
 #[test]
+fn a_change_wakes_the_rollouts_of_the_set_and_of_the_other_sets_of_its_group() {
+    let store = Store::default();
+    let rollout = |name: &str, set: &str| {
+        let metadata = json!({ "name": name, "namespace": "ns", "uid": name, "resourceVersion": "1" });
+        json!({ "metadata": metadata, "spec": { "targetRef": set } }).to_string()
+    };
+    for (name, set) in [("of-a", "a"), ("of-b", "b"), ("of-c", "c"), ("of-d", "d")] {
+        store.upsert(Resource::PhasedRollouts, &rollout(name, set));
+    }
+    for (set, group) in [("a", Some("g")), ("b", Some("g")), ("c", Some("h")), ("d", None)] {
+        store.upsert(Resource::StatefulSets, &set_json(set, group, 2));
+    }
+    let woken = |json: &str, resource| {
+        let mut woken: Vec<_> = store.upsert(resource, json).touched;
+        woken.retain(|touched| matches!(touched, Touched::Rollout { .. }));
+        woken
+    };
+    let rollout = |name: &str| Touched::Rollout { namespace: "ns".into(), name: name.into() };
+    let both = [rollout("of-a"), rollout("of-b")];
+    assert_eq!(woken(&pod_json("a", 0, 3).to_string(), Resource::Pods), both);
+    assert_eq!(woken(&set_json("a", Some("g"), 4), Resource::StatefulSets), both);
+    assert_eq!(woken(&pod_json("d", 0, 5).to_string(), Resource::Pods), [rollout("of-d")]);
+    // It leaves its group: nobody there waits for it any more.
+    assert!(woken(&set_json("a", None, 6), Resource::StatefulSets).contains(&rollout("of-b")));
+}
+
+#[test]
 fn an_empty_label_is_a_group_of_its_own() {
     let store = Store::default();
     store.upsert(Resource::StatefulSets, &set_json("a", Some(""), 1));
