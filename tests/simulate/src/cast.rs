@@ -5,6 +5,7 @@ use sts_plus_api::keys;
 use sts_plus_cluster::nodes::behaviour;
 
 use crate::dice::Dice;
+use crate::faults::{Fault, Plan};
 use crate::prometheus::HOST;
 
 /// The namespace of everything.
@@ -13,6 +14,12 @@ pub const NAMESPACE: &str = "default";
 pub const GROUP: &str = "web";
 /// The set that a PhasedRollout gates, and the rollout.
 pub const GATED: &str = "gated";
+/// Another such set, in a group with the first, and its rollout.
+pub const TWIN: &str = "gated-twin";
+/// Their group, where both are there.
+pub const TWINS: &str = "gated";
+/// So many of a thousand sets with a PhasedRollout have a twin.
+const TWIN_SHARE: u64 = 400;
 /// The set that nobody but its own controller rolls.
 pub const PLAIN: &str = "plain";
 
@@ -23,8 +30,8 @@ pub struct Cast {
     pub zones: Vec<String>,
     /// The sets to create.
     pub sets: Vec<Value>,
-    /// The PhasedRollout, where there is one.
-    pub rollout: Option<Value>,
+    /// The PhasedRollouts, each named like its set; none, one, or two on the two sets of a group.
+    pub rollouts: Vec<Value>,
     /// Whether one more version comes at the end, which has to be rolled back.
     pub errs: bool,
 }
@@ -49,10 +56,10 @@ impl Cast {
                 zones.push(zone.to_owned());
             }
         }
-        let mut rollout = None;
+        let mut rollouts = Vec::new();
         if which & 2 != 0 {
             sets.push(set(GATED, dice.among(2, 4), policy(&dice)));
-            rollout = Some(gate(&dice, &Dice::new(seed, "deadline")));
+            rollouts.push(gate(&dice, &Dice::new(seed, "deadline")));
         }
         if which & 4 != 0 {
             let mut set = set(PLAIN, dice.among(1, 4), policy(&dice));
@@ -62,9 +69,37 @@ impl Cast {
             }
             sets.push(set);
         }
-        let goes_back = rollout.as_ref().is_some_and(|rollout| rollout["spec"]["onFailure"] == "Rollback");
+        let goes_back = rollouts.first().is_some_and(|rollout| rollout["spec"]["onFailure"] == "Rollback");
         let errs = goes_back && dice.happens(500);
-        Self { zones, sets, rollout, errs }
+        let cast = Self { zones, sets, rollouts, errs };
+        // Of its own row of numbers, so that seeds without a twin stay what they are. A step that lands in another one's
+        // term is fenced by the version of its own set alone, whatever the twin does: architecture.md has the limit.
+        let has_twin = Dice::new(seed, "twins").happens(TWIN_SHARE);
+        if has_twin && !Plan::draw(seed).has(Fault::LateWrite) { cast.with_twin() } else { cast }
+    }
+
+    /// Gives the set with gates a twin in a group with it.
+    fn with_twin(mut self) -> Self {
+        let Some(gated) = self.sets.iter_mut().find(|set| set["metadata"]["name"] == GATED) else {
+            return self;
+        };
+        gated["metadata"]["labels"] = json!({ keys::ROLLOUT_GROUP: TWINS });
+        let mut twin = gated.clone();
+        twin["metadata"]["name"] = TWIN.into();
+        twin["spec"]["serviceName"] = TWIN.into();
+        twin["spec"]["selector"]["matchLabels"]["app"] = TWIN.into();
+        twin["spec"]["template"] = template(TWIN, 1, None);
+        self.sets.push(twin);
+        let twins = self.rollouts.iter().map(|rollout| {
+            let mut twin = rollout.clone();
+            twin["metadata"]["name"] = TWIN.into();
+            twin["spec"]["targetRef"] = TWIN.into();
+            twin["spec"]["check"]["query"]["expr"] = expression(TWIN).into();
+            twin
+        });
+        let twins: Vec<_> = twins.collect();
+        self.rollouts.extend(twins);
+        self
     }
 
     /// Three zones of so many pods and nothing else.
@@ -76,7 +111,18 @@ impl Cast {
             set["spec"]["updateStrategy"] = json!({ "type": "OnDelete" });
             set
         });
-        Self { sets: sets.collect(), zones, rollout: None, errs: false }
+        Self { sets: sets.collect(), zones, rollouts: Vec::new(), errs: false }
+    }
+
+    /// The names of the sets that have gates, which are those of their rollouts.
+    pub fn gated(&self) -> Vec<String> {
+        let names = self.rollouts.iter().filter_map(|rollout| rollout["metadata"]["name"].as_str());
+        names.map(str::to_owned).collect()
+    }
+
+    /// The rollout of this name.
+    pub fn rollout(&self, name: &str) -> Option<&Value> {
+        self.rollouts.iter().find(|rollout| rollout["metadata"]["name"] == name)
     }
 
     /// The names of the sets.
@@ -140,6 +186,11 @@ fn claims(set: &mut Value, dice: &Dice) {
         json!([{ "name": "data", "mountPath": "/data" }]);
 }
 
+/// What Prometheus is asked about a rollout.
+fn expression(rollout: &str) -> String {
+    format!("errors{{rollout=\"{rollout}\"}} > 0")
+}
+
 /// The seconds that a gate may take: more than any does once nothing is wrong, less than many things last that are.
 const DEADLINE: (u64, u64) = (90, 240);
 
@@ -159,7 +210,7 @@ fn gate(dice: &Dice, deadlines: &Dice) -> Value {
                 "successThreshold": dice.among(1, 3),
                 "failureThreshold": dice.among(1, 5),
                 "query": {
-                    "expr": format!("errors{{rollout=\"{GATED}\"}} > 0"),
+                    "expr": expression(GATED),
                     "url": format!("http://{HOST}:9090"),
                     "timeoutSeconds": dice.among(1, 10),
                 },

@@ -57,10 +57,12 @@ pub enum Fault {
     PrometheusSlow,
     /// Prometheus answers what is not true, or what is no answer.
     PrometheusLies,
+    /// The StatefulSet controller runs in a process of its own, which is stopped for a while.
+    StoppedController,
 }
 
 /// A fault, its name, its number in the catalogue of faults, and what happens.
-pub const FAULTS: [(Fault, &str, u32, &str); 23] = [
+pub const FAULTS: [(Fault, &str, u32, &str); 24] = [
     (Fault::Crash, "crash", 1, "the operator dies just before or just after a write"),
     (Fault::LostAnswer, "lost-answer", 2, "the server acts on a write whose answer never arrives"),
     (Fault::Error, "error", 3, "500, 503 or a broken connection, without effect"),
@@ -99,6 +101,12 @@ pub const FAULTS: [(Fault, &str, u32, &str); 23] = [
         21,
         "Prometheus says bad for good, NaN, errors under 200, or rubbish",
     ),
+    (
+        Fault::StoppedController,
+        "stopped-controller",
+        7,
+        "the StatefulSet controller runs in a process of its own and is stopped for a while",
+    ),
 ];
 
 /// A stretch of the run in which a fault may strike.
@@ -131,11 +139,13 @@ const WINDOW: (Duration, Duration) = (Duration::from_secs(2), Duration::from_sec
 const LONG_WINDOW: (Duration, Duration) = (Duration::from_secs(20), Duration::from_mins(4));
 /// So many of a thousand faults are on in a run.
 const SHARE: u64 = 300;
+/// So many of a thousand runs have a StatefulSet controller of its own.
+const STOPPED_SHARE: u64 = 200;
 /// So many windows of one kind does a run have at most.
 const MAX_WINDOWS: u64 = 5;
 
 /// Those that last for a while.
-const LASTING: [Fault; 13] = [
+const LASTING: [Fault; 14] = [
     Fault::Error,
     Fault::Gone,
     Fault::StaleReads,
@@ -149,16 +159,22 @@ const LASTING: [Fault; 13] = [
     Fault::PrometheusDown,
     Fault::PrometheusSlow,
     Fault::PrometheusLies,
+    Fault::StoppedController,
 ];
 
 impl Plan {
     /// The plan of a seed.
     pub fn draw(seed: u64) -> Self {
         let dice = Dice::new(seed, "faults");
-        let mut on: BTreeSet<Fault> =
-            FAULTS.iter().map(|row| row.0).filter(|_| dice.happens(SHARE)).collect();
+        let apart = Fault::StoppedController;
+        let others = || FAULTS.iter().map(|row| row.0).filter(|fault| *fault != apart);
+        let mut on: BTreeSet<Fault> = others().filter(|_| dice.happens(SHARE)).collect();
         if on.is_empty() {
-            on.extend(dice.pick(&FAULTS).map(|row| row.0));
+            on.extend(dice.pick(&others().collect::<Vec<_>>()));
+        }
+        // Of its own row of numbers, so that seeds without it stay what they are.
+        if Dice::new(seed, "stopped").happens(STOPPED_SHARE) {
+            on.insert(apart);
         }
         // A write that arrives in another one's term is fenced by what it was decided on. That holds while what was
         // decided stays right, which is the limit that docs/architecture.md draws.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sts_plus_api::keys;
 
-use crate::cast::{Cast, GATED, is_bad};
+use crate::cast::{Cast, is_bad};
 use crate::truth::{Pod, Truth, text};
 
 /// What is missing; empty at the goal.
@@ -23,24 +23,35 @@ pub fn missing(truth: &Truth, cast: &Cast) -> Vec<String> {
     }
     let strangers = truth.pods.values().filter(|pod| pod.set.is_none());
     missing.extend(strangers.map(|pod| format!("{} belongs to nobody", pod.name)));
-    if cast.rollout.is_some() {
-        let rollout = truth.rollouts.get(GATED).cloned().unwrap_or_default();
-        let set = truth.sets.get(GATED).map(|set| set.object.clone()).unwrap_or_default();
-        missing.extend(of_rollout(&rollout, &set));
+    for name in cast.gated() {
+        let rollout = truth.rollouts.get(&name).cloned().unwrap_or_default();
+        let set = truth.sets.get(&name).map(|set| set.object.clone()).unwrap_or_default();
+        missing.extend(of_rollout(&name, &rollout, &set));
     }
     missing
 }
 
 /// What is missing after a bad version has come for what has gates; empty once all of it has been taken back.
 pub fn not_taken_back(truth: &Truth, cast: &Cast) -> Vec<String> {
+    let gated = cast.gated();
+    let mut missing: Vec<_> = gated.iter().flat_map(|name| not_back(truth, name)).collect();
+    // The others have nothing to do with it.
+    let is_gated = |set: &Value| gated.iter().any(|name| set["metadata"]["name"] == name.as_str());
+    let others = cast.sets.iter().filter(|set| !is_gated(set)).cloned().collect();
+    let others = Cast { sets: others, rollouts: Vec::new(), ..cast.clone() };
+    missing.extend(self::missing(truth, &others));
+    missing
+}
+
+fn not_back(truth: &Truth, name: &str) -> Vec<String> {
     let mut missing = Vec::new();
-    let set = truth.sets.get(GATED).map(|set| set.object.clone()).unwrap_or_default();
+    let set = truth.sets.get(name).map(|set| set.object.clone()).unwrap_or_default();
     let current = text(&set["status"]["currentRevision"]);
     if set["status"]["observedGeneration"] != set["metadata"]["generation"] {
-        missing.push(format!("{GATED} has not been looked at since its last change"));
+        missing.push(format!("{name} has not been looked at since its last change"));
     }
     for ordinal in 0..set["spec"]["replicas"].as_u64().unwrap_or(1) {
-        let wanted = format!("{GATED}-{ordinal}");
+        let wanted = format!("{name}-{ordinal}");
         if !truth
             .pods
             .get(&wanted)
@@ -49,17 +60,13 @@ pub fn not_taken_back(truth: &Truth, cast: &Cast) -> Vec<String> {
             missing.push(format!("{wanted} does not serve as {current}"));
         }
     }
-    let status = truth.rollouts.get(GATED).map(|rollout| rollout["status"].clone()).unwrap_or_default();
+    let status = truth.rollouts.get(name).map(|rollout| rollout["status"].clone()).unwrap_or_default();
     if status["phase"] != "RolledBack" {
         missing.push(format!(
-            "{GATED} is in phase {}, not RolledBack, and waits for {}",
+            "{name} is in phase {}, not RolledBack, and waits for {}",
             status["phase"], status["waitingFor"]
         ));
     }
-    // The others have nothing to do with it.
-    let others = cast.sets.iter().filter(|set| set["metadata"]["name"] != GATED).cloned().collect();
-    let others = Cast { sets: others, rollout: None, ..cast.clone() };
-    missing.extend(self::missing(truth, &others));
     missing
 }
 
@@ -106,17 +113,17 @@ fn of_zone(name: &str, set: &Value) -> Option<String> {
     (told["state"] != "UpToDate").then(|| format!("{name} says {told}, not UpToDate"))
 }
 
-fn of_rollout(rollout: &Value, set: &Value) -> Vec<String> {
+fn of_rollout(name: &str, rollout: &Value, set: &Value) -> Vec<String> {
     let status = &rollout["status"];
     let mut missing = Vec::new();
     if status["phase"] != "Updated" {
         missing.push(format!(
-            "{GATED} is in phase {}, not Updated, and waits for {}",
+            "{name} is in phase {}, not Updated, and waits for {}",
             status["phase"], status["waitingFor"]
         ));
     }
     if status["updateRevision"] != set["status"]["updateRevision"] {
-        missing.push(format!("{GATED} speaks of {}", status["updateRevision"]));
+        missing.push(format!("{name} speaks of {}", status["updateRevision"]));
     }
     missing
 }

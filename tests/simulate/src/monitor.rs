@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::call::Call;
 use crate::prometheus::Heard;
 use crate::trace::Trace;
-use crate::truth::{BEHIND, Pod, Truth, text};
+use crate::truth::{BEHIND, Pod, Set, Truth, text};
 
 /// A gate's last pass may be older than its own rule says by what a write takes on the way, twice.
 const GATE_SLACK: Duration = Duration::from_secs(45);
@@ -38,6 +38,9 @@ struct Inner {
     truth: Truth,
     /// Where an operator has taken a pod that served, and none has served since.
     emptied: BTreeMap<String, String>,
+    /// Pods that an operator has released by lowering a partition and that the StatefulSet controller has not deleted, each
+    /// with its set and UID.
+    released: BTreeMap<String, (String, String)>,
     violations: Vec<String>,
     /// When something other than a lease or a node last changed, and what.
     last_change: (Duration, String),
@@ -128,14 +131,39 @@ impl Monitor {
             self.judge_status(inner, now, name, told);
         }
         inner.truth.take(now, plural, name, object, told.deleted);
-        let Inner { emptied, truth, .. } = inner;
+        let Inner { emptied, released, truth, .. } = inner;
+        let ordinal_of = |pod: &str| pod.rsplit_once('-').and_then(|(_, number)| number.parse::<u64>().ok());
         emptied.retain(|pod, set| {
             let wanted = truth.sets.get(set).is_some_and(|set| {
-                let ordinal = pod.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse::<u64>().ok());
-                ordinal.is_some_and(|ordinal| ordinal < set.replicas) && !set.deleting
+                ordinal_of(pod).is_some_and(|ordinal| ordinal < set.replicas) && !set.deleting
             });
             wanted && !truth.pods.get(pod).is_some_and(Pod::serves)
         });
+        released.retain(|name, (set, uid)| {
+            let there = truth.pods.get(name).filter(|pod| pod.uid == *uid && !pod.terminating);
+            let stays_released = |pod: &Pod, set: &Set| {
+                let reached = pod
+                    .ordinal()
+                    .is_some_and(|ordinal| ordinal < set.replicas && ordinal >= set.partition.unwrap_or(0));
+                reached
+                    && set.strategy != "OnDelete"
+                    && set.object["status"]["updateRevision"] != *pod.revision
+            };
+            there.zip(truth.sets.get(set)).is_some_and(|(pod, set)| stays_released(pod, set))
+        });
+    }
+
+    /// Pods of the other sets of a set's group that are down, or about to be, by an operator's own doing.
+    fn disturbed_elsewhere(inner: &Inner, name: &str, set: &Set) -> Vec<String> {
+        let Inner { emptied, released, truth, .. } = inner;
+        let is_neighbour = |other: &str| {
+            other != name
+                && set.group.is_some()
+                && truth.sets.get(other).is_some_and(|other| other.group == set.group)
+        };
+        let down = emptied.iter().filter(|(_, other)| is_neighbour(other)).map(|(pod, _)| pod);
+        let going = released.iter().filter(|(_, (other, _))| is_neighbour(other)).map(|(pod, _)| pod);
+        down.chain(going).cloned().collect()
     }
 
     /// What a rollout says of itself: it cannot go back to a revision that its set never had, and a gate that says that its
@@ -254,16 +282,10 @@ impl Monitor {
         if surplus || set.deleting || pod.terminating {
             return;
         }
-        let Inner { truth, emptied, .. } = &*inner;
-        let elsewhere: Vec<_> = emptied
-            .iter()
-            .filter(|(_, other)| {
-                **other != name
-                    && set.group.is_some()
-                    && truth.sets.get(*other).is_some_and(|other| other.group == set.group)
-            })
-            .map(|(pod, _)| pod.clone())
-            .collect();
+        let emptied = &inner.emptied;
+        let elsewhere = Self::disturbed_elsewhere(inner, &name, &set);
+        // What a partition has released was judged when it did.
+        let is_released = set.strategy != "OnDelete" && pod.ordinal() >= set.partition.or(Some(0));
         // The StatefulSet controller goes from the last pod down and waits only for those after the one it is at.
         let rolls_by_itself = set.strategy != "OnDelete" && set.partition.unwrap_or(0) < set.replicas;
         let counts = |down: &str| {
@@ -277,9 +299,9 @@ impl Monitor {
             .collect();
         let budget = set.budget.within(now, BEHIND).max().copied().unwrap_or(1).max(1);
         let mut broken = Vec::new();
-        if !elsewhere.is_empty() {
+        if !elsewhere.is_empty() && !is_released && !pod.is_dead() {
             broken.push(format!(
-                "I3: {who} deletes {} while {} of another zone are down by its own doing",
+                "I3: {who} deletes {} while {} of another zone are down by its own doing, or about to be",
                 pod.name,
                 elsewhere.join(", ")
             ));
@@ -326,6 +348,12 @@ impl Monitor {
     ) {
         let Some(set) = inner.truth.sets.get(&call.name).cloned() else { return };
         let after = set.partition.unwrap_or(0);
+        for ordinal in outdated.iter().filter(|ordinal| (after..before).contains(*ordinal)) {
+            let name = format!("{}-{ordinal}", call.name);
+            if let Some(pod) = inner.truth.pods.get(&name).filter(|pod| !pod.terminating) {
+                inner.released.insert(name, (call.name.clone(), pod.uid.clone()));
+            }
+        }
         // A foreign partition that is taken back lets nobody pass who had not passed before.
         let changed = set.template.since();
         let known = inner.passed.get(&call.name).filter(|(since, _)| *since == changed);
@@ -378,6 +406,14 @@ impl Monitor {
             heard.iter().filter(|heard| heard.passed && refuted.is_none_or(|at| heard.at > at)).collect();
         let fresh = (2 * period).max(period + 2 * limit) + GATE_SLACK;
         let mut broken = Vec::new();
+        let elsewhere = Self::disturbed_elsewhere(inner, &call.name, &set);
+        if !elsewhere.is_empty() {
+            broken.push(format!(
+                "I3: {who} releases {released:?} of {} while {} of another zone are down by its own doing, or about to be",
+                call.name,
+                elsewhere.join(", ")
+            ));
+        }
         if released.len() > 1 {
             broken.push(format!("I6: {who} lets {released:?} of {} pass one gate", call.name));
         }

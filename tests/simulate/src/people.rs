@@ -9,7 +9,7 @@ use sts_plus_api::keys;
 use sts_plus_cluster::nodes::{Running, behaviour};
 use tokio::time::{sleep, timeout};
 
-use crate::cast::{Cast, GATED, NAMESPACE, bad_image, template};
+use crate::cast::{Cast, NAMESPACE, bad_image, template};
 use crate::dice::Dice;
 use crate::faults::Fault;
 use crate::hand::Hand;
@@ -61,7 +61,7 @@ impl People {
         for set in &self.cast.sets {
             self.user.create("statefulsets", set).await;
         }
-        if let Some(rollout) = &self.cast.rollout {
+        for rollout in &self.cast.rollouts {
             self.user.create("phasedrollouts", rollout).await;
         }
     }
@@ -110,22 +110,23 @@ impl People {
             }
         }
         self.mend().await;
-        if let Some(rollout) = &self.cast.rollout {
-            if self.user.get("phasedrollouts", GATED).await.is_null() {
+        let gated = self.cast.gated();
+        for (name, rollout) in gated.iter().zip(&self.cast.rollouts) {
+            if self.user.get("phasedrollouts", name).await.is_null() {
                 self.user.create("phasedrollouts", rollout).await;
             } else {
                 let spec = rollout["spec"].clone();
                 self.user
                     .patch(
                         "phasedrollouts",
-                        GATED,
+                        name,
                         &json!({ "spec": merge(spec, &json!({ "paused": false, "skipCheck": false })) }),
                     )
                     .await;
             }
         }
         self.newest += 1;
-        for name in self.cast.names().iter().filter(|name| *name != GATED) {
+        for name in self.cast.names().iter().filter(|name| !gated.contains(name)) {
             self.give(name, self.newest, None).await;
         }
     }
@@ -133,10 +134,10 @@ impl People {
     /// Sees to it that everything stays as it shall be at the end: whoever does not yet know the last version may still
     /// make a pod that is ill, and what was deleted goes only when its finalizer does.
     pub async fn mend(&self) {
-        if let Some(rollout) = &self.cast.rollout
-            && !self.net.monitor.look_at(|truth| truth.rollouts.contains_key(GATED))
-        {
-            self.user.create("phasedrollouts", rollout).await;
+        for (name, rollout) in self.cast.gated().iter().zip(&self.cast.rollouts) {
+            if !self.net.monitor.look_at(|truth| truth.rollouts.contains_key(name)) {
+                self.user.create("phasedrollouts", rollout).await;
+            }
         }
         let ill: Vec<String> = self.net.monitor.look_at(|truth| {
             let ill = truth.pods.values().filter(|pod| pod.ill);
@@ -149,8 +150,8 @@ impl People {
 
     /// The last version for what has gates, once nothing goes wrong any more.
     pub async fn finish(&mut self) {
-        if self.cast.rollout.is_some() {
-            self.give(GATED, self.newest, None).await;
+        for name in self.cast.gated() {
+            self.give(&name, self.newest, None).await;
         }
     }
 
@@ -158,20 +159,22 @@ impl People {
     pub async fn err(&mut self) {
         self.net.trace.line("a bad version");
         self.newest += 1;
-        let mut template = template(GATED, self.newest, None);
-        template["spec"]["containers"][0]["image"] = bad_image(self.newest).into();
-        self.user.patch("statefulsets", GATED, &json!({ "spec": { "template": template } })).await;
+        for name in self.cast.gated() {
+            let mut template = template(&name, self.newest, None);
+            template["spec"]["containers"][0]["image"] = bad_image(self.newest).into();
+            self.user.patch("statefulsets", &name, &json!({ "spec": { "template": template } })).await;
+        }
     }
 
     /// A new version for one thing.
     async fn roll(&mut self) {
         self.newest += 1;
         let names = self.cast.names();
-        let grouped = self.cast.zones.clone();
+        let groups = [self.cast.zones.clone(), self.cast.gated()];
         let one = self.dice.pick(&names).cloned().unwrap_or_default();
         for name in names {
             // The zones of a group are the same workload.
-            if name == one || (grouped.contains(&one) && grouped.contains(&name)) {
+            if name == one || groups.iter().any(|group| group.contains(&one) && group.contains(&name)) {
                 self.give(&name, self.newest, None).await;
             }
         }
@@ -258,29 +261,50 @@ impl People {
                 sleep(self.dice.time(Duration::ZERO, Duration::from_secs(20))).await;
                 self.recreate(&set).await;
             }
-            8 if self.cast.rollout.is_some() => {
-                let paused = self.dice.happens(500);
-                self.user.patch("phasedrollouts", GATED, &spec(json!({ "paused": paused }))).await;
-            }
-            9 if self.cast.rollout.is_some() => {
-                let skip = self.dice.happens(500);
-                let policy = if self.whims.happens(500) { "Freeze" } else { "Resume" };
-                let fields = json!({ "skipCheck": skip, "suspendPolicy": policy });
-                self.user.patch("phasedrollouts", GATED, &spec(fields)).await;
-            }
-            10 if self.cast.rollout.is_some() => {
-                let status = self.user.get("phasedrollouts", GATED).await["status"].clone();
-                let approval = status["awaitedApproval"].as_str();
-                self.user.patch("phasedrollouts", GATED, &annotate(keys::APPROVE, approval)).await;
-            }
-            11 if self.cast.rollout.is_some() => {
-                self.user.delete("phasedrollouts", GATED, &json!({})).await;
-                sleep(self.dice.time(Duration::from_secs(1), Duration::from_secs(30))).await;
-                if let Some(rollout) = self.cast.rollout.clone() {
-                    self.user.create("phasedrollouts", &rollout).await;
+            8..=11 => {
+                if let Some(name) = self.some_gated() {
+                    self.edit_gates(&name, what % 14).await;
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The user changes something about the gates of a set.
+    async fn edit_gates(&mut self, name: &str, what: u64) {
+        match what {
+            8 => {
+                let fields = json!({ "spec": { "paused": self.dice.happens(500) } });
+                self.user.patch("phasedrollouts", name, &fields).await;
+            }
+            9 => {
+                let skip = self.dice.happens(500);
+                let policy = if self.whims.happens(500) { "Freeze" } else { "Resume" };
+                let fields = json!({ "spec": { "skipCheck": skip, "suspendPolicy": policy } });
+                self.user.patch("phasedrollouts", name, &fields).await;
+            }
+            10 => {
+                let approval =
+                    self.user.get("phasedrollouts", name).await["status"]["awaitedApproval"].clone();
+                let fields = json!({ "metadata": { "annotations": { keys::APPROVE: approval } } });
+                self.user.patch("phasedrollouts", name, &fields).await;
+            }
+            _ => {
+                self.user.delete("phasedrollouts", name, &json!({})).await;
+                sleep(self.dice.time(Duration::from_secs(1), Duration::from_secs(30))).await;
+                if let Some(rollout) = self.cast.rollout(name).cloned() {
+                    self.user.create("phasedrollouts", &rollout).await;
+                }
+            }
+        }
+    }
+
+    /// A set with gates. Nothing is drawn where there is only one.
+    fn some_gated(&self) -> Option<String> {
+        let gated = self.cast.gated();
+        match gated.as_slice() {
+            [_, _, ..] => self.dice.pick(&gated).cloned(),
+            _ => gated.first().cloned(),
         }
     }
 
@@ -320,11 +344,12 @@ impl People {
     /// A third party writes what is not theirs.
     async fn meddle(&mut self, what: u64) {
         match what % 4 {
-            0 if self.cast.rollout.is_some() => {
+            0 if !self.cast.rollouts.is_empty() => {
+                let Some(name) = self.some_gated() else { return };
                 let partition = self.dice.among(0, 5);
                 let fields =
                     json!({ "spec": { "updateStrategy": { "rollingUpdate": { "partition": partition } } } });
-                self.other.patch("statefulsets", GATED, &fields).await;
+                self.other.patch("statefulsets", &name, &fields).await;
             }
             1 => {
                 let Some(pod) = self.some_pod() else { return };
@@ -371,19 +396,20 @@ impl People {
                     )
                     .await;
             }
-            1 if self.cast.rollout.is_some() => {
+            1 if !self.cast.rollouts.is_empty() => {
+                let Some(name) = self.some_gated() else { return };
                 let check = json!({ "periodSeconds": -5, "query": { "url": "ftp://nowhere", "expr": "((" } });
-                self.user.patch("phasedrollouts", GATED, &json!({ "spec": { "check": check } })).await;
+                self.user.patch("phasedrollouts", &name, &json!({ "spec": { "check": check } })).await;
                 self.user
                     .patch(
                         "phasedrollouts",
-                        GATED,
+                        &name,
                         &json!({ "spec": { "check": { "query": { "expr": "((" } } } }),
                     )
                     .await;
                 sleep(self.dice.time(BETWEEN.0, BETWEEN.1)).await;
-                if let Some(rollout) = self.cast.rollout.clone() {
-                    self.user.patch("phasedrollouts", GATED, &json!({ "spec": rollout["spec"] })).await;
+                if let Some(rollout) = self.cast.rollout(&name).cloned() {
+                    self.user.patch("phasedrollouts", &name, &json!({ "spec": rollout["spec"] })).await;
                 }
             }
             _ => {

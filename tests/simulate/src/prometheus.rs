@@ -79,7 +79,10 @@ impl Way {
         };
         let rollout = body.split("rollout%3D%22").nth(1).and_then(|rest| rest.split('%').next());
         // What else is asked is the nonsense that the user has made of the query.
-        let (says, passed) = if rollout.is_some() { self.says() } else { ((400, unparsed()), false) };
+        let (says, passed) = match rollout {
+            Some(rollout) => self.says(rollout),
+            None => ((400, unparsed()), false),
+        };
         let rollout = rollout.unwrap_or(GATED).to_owned();
         if self.net.open(Fault::PrometheusSlow).is_some() {
             sleep(self.dice.time(SLOW.0, SLOW.1)).await;
@@ -97,12 +100,12 @@ impl Way {
     }
 
     /// Status and body of an answer, and whether it is a pass: no series.
-    fn says(&self) -> ((u16, String), bool) {
+    fn says(&self, rollout: &str) -> ((u16, String), bool) {
         let result = |result: serde_json::Value| {
             json!({ "status": "success", "data": { "resultType": "vector", "result": result } }).to_string()
         };
         let good = ((200, result(json!([]))), true);
-        let is_bad = |pod: &Pod| pod.set.as_deref() == Some(GATED) && cast::is_bad(&pod.image);
+        let is_bad = |pod: &Pod| pod.set.as_deref() == Some(rollout) && cast::is_bad(&pod.image);
         let series = |value: &str| result(json!([{ "metric": {}, "value": [0, value] }]));
         if self.net.monitor.look_at(|truth| truth.pods.values().any(is_bad)) {
             return ((200, series("1")), false);

@@ -194,8 +194,14 @@ async fn on_stage(
         ..Config::default()
     };
     let nodes = HollowNodes::new(Client::new(net.server.clone(), NAMESPACE), nodes).start();
+    let apart = net.plan.has(Fault::StoppedController);
     for number in 0..OPERATORS {
-        tasks.spawn(lives(net.clone(), number, seed, dawn));
+        let controllers = Controllers { statefulset: !apart, ..Controllers::ALL };
+        tasks.spawn(lives(net.clone(), Who::Operator(number), controllers, seed, dawn));
+    }
+    if apart {
+        let controllers = Controllers { rollout_group: false, phased_rollout: false, statefulset: true };
+        tasks.spawn(lives(net.clone(), Who::StatefulSets, controllers, seed, dawn));
     }
     let mut people = People::new(net, cast, seed);
     people.begin().await;
@@ -226,11 +232,61 @@ async fn follow(net: Net) {
     }
 }
 
-/// The lives of one operator, one after the other.
-async fn lives(net: Net, number: u64, seed: u64, dawn: Timestamp) {
+/// A process of the run.
+#[derive(Clone, Copy, Debug)]
+enum Who {
+    /// One of the operators, which compete for the lease.
+    Operator(u64),
+    /// The StatefulSet controller, where it is on its own. There is one, and it needs no lease.
+    StatefulSets,
+}
+
+impl Who {
+    fn number(self) -> u64 {
+        match self {
+            Self::Operator(number) => number,
+            Self::StatefulSets => OPERATORS,
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Operator(number) => format!("operator-{number}"),
+            Self::StatefulSets => "controller".to_owned(),
+        }
+    }
+
+    /// Returns when it is to be stopped.
+    async fn is_stopped(self, net: &Net) {
+        if matches!(self, Self::Operator(_)) {
+            return std::future::pending().await;
+        }
+        let now = net.now();
+        let next =
+            net.plan.windows(Fault::StoppedController).map(|window| window.from).find(|from| *from > now);
+        match next {
+            Some(from) => sleep(from - now).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns when it may run again.
+    async fn may_start(self, net: &Net) {
+        while let (Self::StatefulSets, Some(window)) =
+            (self, net.plan.open(Fault::StoppedController, net.now()))
+        {
+            sleep(window.until - net.now()).await;
+        }
+    }
+}
+
+/// The lives of one process, one after the other.
+async fn lives(net: Net, who: Who, controllers: Controllers, seed: u64, dawn: Timestamp) {
+    let number = who.number();
     let dice = Dice::new(seed, &format!("lives of {number}"));
     for life in 0_u64.. {
-        let name = format!("operator-{number}.{life}");
+        who.may_start(&net).await;
+        let name = format!("{}.{life}", who.name());
         let link = Link::new(&net, number, name.clone(), seed);
         let skew = SignedDuration::from_secs(
             i64::try_from(dice.below(2 * SKEW)).unwrap_or_default() - SKEW.cast_signed(),
@@ -241,12 +297,12 @@ async fn lives(net: Net, number: u64, seed: u64, dawn: Timestamp) {
             Surroundings { clock: Clock::at(dawn + since + skew), chance: Chance::seeded(dice.draw()) };
         let settings = Settings {
             scope: Scope::Cluster,
-            controllers: Controllers { statefulset: true, ..Controllers::ALL },
+            controllers,
             features: Features::default(),
             reach: Reach::default(),
             dial: Arc::new(Way::new(&net, &link.name, seed)),
             surroundings,
-            lease: Some(lease::Config::new(NAMESPACE, name.clone())),
+            lease: matches!(who, Who::Operator(_)).then(|| lease::Config::new(NAMESPACE, name.clone())),
             listener: None,
             instance: name.clone(),
         };
@@ -256,6 +312,7 @@ async fn lives(net: Net, number: u64, seed: u64, dawn: Timestamp) {
         tokio::select! {
             biased;
             () = crash.notified() => {}
+            () = who.is_stopped(&net) => {}
             () = operator::run(link.client(), settings, Metrics::new(), stopped) => {}
         }
         link.kill();

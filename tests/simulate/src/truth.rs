@@ -29,6 +29,8 @@ pub struct Pod {
     pub terminating: bool,
     /// Whether something is the matter with it.
     pub ill: bool,
+    /// Whether one of its containers runs. None of the run has init containers.
+    pub running: bool,
 }
 
 impl Pod {
@@ -52,6 +54,11 @@ impl Pod {
                 .flatten()
                 .any(|one| one["type"] == "Ready" && one["status"] == "True"),
             terminating: metadata["deletionTimestamp"].is_string(),
+            running: object["status"]["containerStatuses"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|one| one["state"]["running"].is_object()),
             ill: !text(&metadata["annotations"][behaviour::FAULT]).is_empty(),
         }
     }
@@ -59,6 +66,11 @@ impl Pod {
     /// Whether it serves.
     pub fn serves(&self) -> bool {
         self.ready && !self.terminating
+    }
+
+    /// Whether nothing of it serves or could.
+    pub fn is_dead(&self) -> bool {
+        !self.serves() && !self.running
     }
 
     /// Its number within its set.
