@@ -60,7 +60,7 @@ pub enum Bug {
 }
 
 /// All of them, with a name and what they do.
-pub const BUGS: [(Bug, &str, &str); 25] = [
+pub const BUGS: [(Bug, &str, &str); 26] = [
     (Bug::NoPreconditions, "no-preconditions", "deletions carry no UID and version (rule A)"),
     (Bug::OwnWritesNotAwaited, "own-writes-not-awaited", "plans on a view that lacks own writes (rule B)"),
     (Bug::InconsistentView, "inconsistent-view", "acts in a new term before it has listed anew (rule C)"),

@@ -19,6 +19,7 @@ mod refusals;
 mod replicas;
 mod revisions;
 mod targets;
+mod zones;
 
 /// Scenarios from functions of the same name that take a stage.
 macro_rules! scenarios {
@@ -45,6 +46,7 @@ pub fn all() -> Vec<Scenario> {
     [
         conflicts::all(),
         targets::all(),
+        zones::all(),
         partition::all(),
         failing::all(),
         revisions::all(),
