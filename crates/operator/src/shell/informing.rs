@@ -9,8 +9,9 @@
 //! What is due is decided anew in each pass. What was written and is not shown by the view yet is not written again; what
 //! failed is tried again with a back-off of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::mem::{Discriminant, discriminant};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -67,6 +68,13 @@ struct Slot {
     /// Written, and not shown by the view yet: the write and the version it was answered with.
     acknowledged: Vec<(Action, Box<str>)>,
     under_way: bool,
+    /// By what the write does: a webhook on sets says nothing about their status, and the other way round.
+    trouble: HashMap<Discriminant<Verb>, Trouble>,
+}
+
+/// How often in a row one sort of write has failed on an object, when it is tried again, and what is reported of it.
+#[derive(Debug, Default)]
+struct Trouble {
     failures: u32,
     not_before: Option<Instant>,
     refused: Option<Refusal>,
@@ -113,9 +121,7 @@ impl Slot {
             wanted: Vec::new(),
             acknowledged: Vec::new(),
             under_way: false,
-            failures: 0,
-            not_before: None,
-            refused: None,
+            trouble: HashMap::new(),
         }
     }
 
@@ -123,41 +129,56 @@ impl Slot {
         self.wanted.is_empty() && self.acknowledged.is_empty() && !self.under_way
     }
 
+    /// Until when a write is not to be tried again.
+    fn not_before(&self, action: &Action, now: Instant) -> Option<Instant> {
+        let own = self.trouble.get(&discriminant(&action.verb));
+        own.and_then(|trouble| trouble.not_before).filter(|at| *at > now)
+    }
+
+    /// What is reported of the object.
+    fn refused(&self) -> Option<&Refusal> {
+        self.trouble
+            .values()
+            .filter_map(|trouble| trouble.refused.as_ref())
+            .min_by_key(|refusal| &refusal.message)
+    }
+
     /// Notes what became of a write.
     fn sent(&mut self, action: &Action, sent: Sent, delay: impl FnOnce(u32) -> Duration) {
         self.under_way = false;
-        let now = Instant::now();
         match sent {
             Sent::Closed => self.wanted.clear(),
             Sent::Written(version) => {
-                (self.failures, self.not_before, self.refused) = (0, None, None);
+                self.trouble.remove(&discriminant(&action.verb));
                 self.wanted.retain(|wanted| wanted != action);
                 self.acknowledged.extend(version.map(|version| (action.clone(), version)));
             }
             Sent::Outdated => self.wanted.retain(|wanted| wanted != action),
             // It stays: the rights know when it may be tried again.
             Sent::Denied => {}
-            Sent::Later(after) => self.not_before = Some(now + after),
-            Sent::Refused(refusal) => {
-                self.failures = self.failures.saturating_add(1);
-                self.not_before = Some(now + delay(self.failures));
-                self.report(refusal);
-            }
+            Sent::Later(after) => self.trouble_of(action).not_before = Some(Instant::now() + after),
+            Sent::Refused(refusal) => self.trouble_of(action).failed(Some(refusal), delay),
             Sent::Failed(message) => {
-                self.failures = self.failures.saturating_add(1);
-                self.not_before = Some(now + delay(self.failures));
-                if self.failures >= UNANSWERED_REPORTED_AFTER {
-                    self.report(Refusal { webhook: None, message });
-                }
+                let trouble = self.trouble_of(action);
+                let lasts = trouble.failures + 1 >= UNANSWERED_REPORTED_AFTER;
+                trouble.failed(lasts.then_some(Refusal { webhook: None, message }), delay);
             }
         }
     }
 
-    /// Keeps the first words of a refusal: the next ones may differ in a port or a time.
-    fn report(&mut self, refusal: Refusal) {
-        let same = self.refused.as_ref().is_some_and(|known| known.webhook == refusal.webhook);
-        if !same {
-            self.refused = Some(refusal);
+    fn trouble_of(&mut self, action: &Action) -> &mut Trouble {
+        self.trouble.entry(discriminant(&action.verb)).or_default()
+    }
+}
+
+impl Trouble {
+    fn failed(&mut self, refusal: Option<Refusal>, delay: impl FnOnce(u32) -> Duration) {
+        self.failures = self.failures.saturating_add(1);
+        self.not_before = Some(Instant::now() + delay(self.failures));
+        // The first words of a refusal are kept: the next ones may differ in a port or a time.
+        let webhook = |refusal: &Refusal| refusal.webhook.clone();
+        if refusal.is_some() && self.refused.as_ref().map(webhook) != refusal.as_ref().map(webhook) {
+            self.refused = refusal;
         }
     }
 }
@@ -198,7 +219,7 @@ impl Informing {
             slot.wanted = wanted.filter(|action| !acknowledged(action)).cloned().collect();
             slot.epoch = epoch;
         }
-        let outlived = slots.values().any(|slot| slot.is_idle() && slot.refused.is_some());
+        let outlived = slots.values().any(|slot| slot.is_idle() && slot.refused().is_some());
         slots.retain(|_, slot| !slot.is_idle());
         if slots.is_empty() {
             state.slots.remove(domain);
@@ -214,7 +235,7 @@ impl Informing {
     pub fn refusals(&self, domain: &Domain) -> Vec<(Box<str>, Refusal)> {
         let state = self.state();
         let slots = state.slots.get(domain).into_iter().flat_map(BTreeMap::values);
-        slots.filter_map(|slot| Some((slot.uid.clone(), slot.refused.clone()?))).collect()
+        slots.filter_map(|slot| Some((slot.uid.clone(), slot.refused()?.clone()))).collect()
     }
 
     /// Takes nothing more; [`Self::run`] ends once no write is under way.
@@ -258,11 +279,8 @@ impl Informing {
         for (domain, slots) in &mut state.slots {
             for slot in slots.values_mut().filter(|slot| !slot.under_way && !slot.wanted.is_empty()) {
                 let later = |at: Instant, next: Option<Instant>| Some(next.map_or(at, |next| next.min(at)));
-                if let Some(at) = slot.not_before.filter(|at| *at > now) {
-                    next = later(at, next);
-                    continue;
-                }
-                let permitted = slot.wanted.iter().find(|action| self.denied_until(action).is_none());
+                let waits = |action: &Action| self.denied_until(action).max(slot.not_before(action, now));
+                let permitted = slot.wanted.iter().find(|action| waits(action).is_none());
                 match permitted {
                     // The end of one that is under way brings the next look.
                     Some(_) if jobs.len() >= limit => {}
@@ -272,7 +290,7 @@ impl Informing {
                         slot.under_way = true;
                     }
                     None => {
-                        let until = slot.wanted.iter().filter_map(|action| self.denied_until(action)).min();
+                        let until = slot.wanted.iter().filter_map(waits).min();
                         next = until.map_or(next, |until| later(until, next));
                     }
                 }
@@ -339,9 +357,9 @@ impl Informing {
         let mut state = self.state();
         let Some(slots) = state.slots.get_mut(&job.domain) else { return };
         let Some(slot) = slots.get_mut(&job.action.object) else { return };
-        let before = slot.refused.clone();
+        let before = slot.refused().cloned();
         slot.sent(&job.action, sent, |failures| backoff::delay(failures, chance));
-        let changed = slot.refused != before;
+        let changed = slot.refused() != before.as_ref();
         slots.retain(|_, slot| !slot.is_idle());
         if slots.is_empty() {
             state.slots.remove(&job.domain);

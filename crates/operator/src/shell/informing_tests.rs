@@ -264,6 +264,22 @@ async fn a_promotion_goes_before_the_annotation_of_the_same_set() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_promotion_that_works_neither_waits_for_a_refused_annotation_nor_ends_its_back_off() {
+    let bench = Bench::new();
+    for _ in 0..10 {
+        bench.server.prepare(Method::PATCH, "/a", Some((500, status(FAILED))));
+    }
+    bench.submit(&[bench.annotation("a", "1")]);
+    bench.pass(Duration::from_secs(2)).await;
+    let tried = bench.server.take().len();
+    assert!(tried > 3, "{tried}");
+    bench.submit(&[bench.promotion(), bench.annotation("a", "1")]);
+    bench.soon().await;
+    assert_eq!(bench.server.take(), ["PATCH a/status"]);
+    assert_eq!(bench.informing.refusals(&Bench::domain()).len(), 1, "the annotation is still refused");
+}
+
+#[tokio::test(start_paused = true)]
 async fn once_closed_it_ends_when_nothing_is_under_way() {
     let mut bench = Bench::new();
     bench.server.prepare(Method::PATCH, "/a", None);

@@ -58,7 +58,7 @@ fn with_all_four_rules_one_zone_keeps_the_guarantee_and_reaches_the_goal() {
 
 #[test]
 fn pods_that_run_without_being_ready_are_replaced_within_the_guarantee() {
-    let faults = Faults { losses: 0, crashes: 0, failures: 2, edits: 1 };
+    let faults = Faults { losses: 0, crashes: 0, failures: 2, edits: 1, blindness: 0 };
     for (name, model) in [("2 zones x 2", two_zones_of_two()), ("1 zone x 3", one_zone_of_three())] {
         holds(&format!("{name}, unready pods"), &Model { unready: true, lag: 1, faults, ..model });
     }
