@@ -124,3 +124,15 @@ fn a_set_that_has_left_the_group_does_not_come_back_with_a_late_event() {
     let groups: Vec<_> = store.groups().into_iter().map(|(_, group)| group.to_string()).collect();
     assert_eq!(groups, ["h"]);
 }
+
+#[test]
+fn the_late_deletion_of_a_former_sets_pod_does_not_remove_its_successor() {
+    let store = given();
+    store.confirm(&pods_read("20", &[pod(0, "new-0", 12), pod(1, "new-1", 13)], &[]));
+    let former = pod(0, "old-0", 9).replace("uid-a", "uid-former");
+    store.remove(Resource::Pods, &former);
+    assert_eq!(uids(&store), ["new-0", "new-1"]);
+    let later = pod(0, "new-0", 21);
+    store.remove(Resource::Pods, &later);
+    assert_eq!(uids(&store), ["new-1"]);
+}

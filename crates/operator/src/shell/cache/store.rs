@@ -326,7 +326,10 @@ impl Store {
             }
         };
         let covered = |version: &str| parts.iter().any(|part| rows.is_covered(part, version));
-        if version.as_deref().is_some_and(covered) {
+        // A read may have shown the successor of what a lagging watch reports as deleted only now.
+        let row = rows.version_of(resource, &name);
+        let succeeded = |version: &str| row.as_deref().is_some_and(|row| is_older(version, row));
+        if version.as_deref().is_some_and(|version| covered(version) || succeeded(version)) {
             return Applied { name: Some(name), version, ..Applied::default() };
         }
         let mut touched = rows.remove(resource, &name);
