@@ -170,7 +170,7 @@ impl Monitor {
     /// time is over has had it, whatever the clocks of the operators show.
     fn judge_status(&self, inner: &mut Inner, now: Duration, name: &str, told: &Told) {
         let (object, status) = (&told.object, &told.object["status"]);
-        let before = told.before.as_ref().map(|before| &before["status"]).unwrap_or(&Value::Null);
+        let before = told.before.as_ref().map_or(&Value::Null, |before| &before["status"]);
         let gate = |status: &Value| {
             Some((name.to_owned(), status["rollingPodStatus"]["startTime"].as_str()?.to_owned()))
         };

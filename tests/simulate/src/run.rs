@@ -265,7 +265,7 @@ impl Who {
         let next =
             net.plan.windows(Fault::StoppedController).map(|window| window.from).find(|from| *from > now);
         match next {
-            Some(from) => sleep(from - now).await,
+            Some(from) => sleep(from.saturating_sub(now)).await,
             None => std::future::pending().await,
         }
     }
@@ -275,7 +275,7 @@ impl Who {
         while let (Self::StatefulSets, Some(window)) =
             (self, net.plan.open(Fault::StoppedController, net.now()))
         {
-            sleep(window.until - net.now()).await;
+            sleep(window.until.saturating_sub(net.now())).await;
         }
     }
 }

@@ -12,6 +12,7 @@ pub const BEHIND: Duration = Duration::from_mins(5);
 
 /// A pod.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not by itself")]
 pub struct Pod {
     /// Its name.
     pub name: String,

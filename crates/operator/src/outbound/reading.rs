@@ -187,6 +187,14 @@ struct Pair {
     value: f64,
 }
 
+/// How much of an answer there is, from the outside in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Depth {
+    Envelope,
+    Data,
+    Result,
+}
+
 /// What was found so far.
 #[derive(Debug)]
 struct Found {
@@ -199,8 +207,7 @@ struct Found {
     infos: Vec<String>,
     error_type: Option<String>,
     error: Option<String>,
-    has_data: bool,
-    has_result: bool,
+    depth: Depth,
     kind: Option<Kind>,
     /// Elements of a result that is no list of series, and the second of them.
     scalars: u8,
@@ -226,8 +233,7 @@ impl Found {
             infos: Vec::new(),
             error_type: None,
             error: None,
-            has_data: false,
-            has_result: false,
+            depth: Depth::Envelope,
             kind: None,
             scalars: 0,
             scalar: String::new(),
@@ -265,14 +271,14 @@ impl Found {
         let place = match (self.places.last().copied(), self.field, container) {
             (None, _, Object) => Place::Envelope,
             (Some(Place::Envelope), Field::Data, Object) => {
-                self.has_data = true;
+                self.depth = self.depth.max(Depth::Data);
                 Place::Data
             }
             (Some(Place::Envelope), Field::Warnings, Array) => Place::Warnings,
             (Some(Place::Envelope), Field::Infos, Array) => Place::Infos,
             (Some(Place::Envelope), field, _) if !field.is_of_envelope() => Place::Skipped,
             (Some(Place::Data), Field::Result, Array) => {
-                self.has_result = true;
+                self.depth = Depth::Result;
                 Place::Result
             }
             (Some(Place::Data), field, _) if !matches!(field, Field::Result | Field::ResultType) => {
@@ -367,7 +373,10 @@ impl Found {
     fn atom(&mut self, atom: Atom<'_>) -> Result<(), Stop> {
         match self.places.last().copied() {
             Some(Place::Envelope) => self.of_envelope(atom),
-            Some(Place::Warnings) => self.warning(&text(atom)?),
+            Some(Place::Warnings) => {
+                self.warning(&text(atom)?);
+                Ok(())
+            }
             Some(Place::Infos) => {
                 let info = text(atom)?;
                 if self.infos.len() < MAX_REMARKS {
@@ -425,12 +434,11 @@ impl Found {
     }
 
     /// Keeps the weightiest: those that matter are never the ones that are dropped.
-    fn warning(&mut self, warning: &str) -> Result<(), Stop> {
+    fn warning(&mut self, warning: &str) {
         let weight = Weight::of(warning);
         let place = self.warnings.iter().position(|kept| Weight::of(kept) < weight);
         self.warnings.insert(place.unwrap_or(self.warnings.len()), warning.to_owned());
         self.warnings.truncate(MAX_REMARKS);
-        Ok(())
     }
 
     /// An element of a result that is a time and a value, or a time and a text.
@@ -467,12 +475,13 @@ impl Found {
                 let message = if said.is_empty() { start } else { format!("{start}: {said}") };
                 return Err(QueryError::Failed(message));
             }
-            Some(true) if !self.has_data => {
+            Some(true) if self.depth == Depth::Envelope => {
                 return Err(QueryError::Failed("the answer holds no data field".to_owned()));
             }
             Some(true) => {}
         }
-        let lists = |kind| self.has_result && self.scalars == 0 && self.of.is_none_or(|of| of == kind);
+        let lists =
+            |kind| self.depth == Depth::Result && self.scalars == 0 && self.of.is_none_or(|of| of == kind);
         let data = match self.kind {
             // Enough may have come before the name of its kind.
             None if more => Data::Series(self.values),

@@ -110,19 +110,16 @@ impl Confirmer<'_> {
     async fn sets(&self) -> Result<Vec<Arc<SetRow>>, String> {
         let namespace = || Arc::clone(self.namespace());
         let store = self.cache.store();
-        let (part, selector) = match self.domain.lone_set() {
-            Some(uid) => {
-                // One that is not cached is not planned for.
-                let Some(set) = store.set_of_uid(self.namespace(), uid) else { return Ok(Vec::new()) };
-                let name = Arc::clone(&set.name);
-                let selector = ("fieldSelector", format!("metadata.name={name}"));
-                (Part::Set { namespace: namespace(), name }, selector)
-            }
-            None => {
-                let group = Arc::clone(&self.domain.group);
-                let selector = ("labelSelector", format!("{}={group}", keys::ROLLOUT_GROUP));
-                (Part::Group { namespace: namespace(), group }, selector)
-            }
+        let (part, selector) = if let Some(uid) = self.domain.lone_set() {
+            // One that is not cached is not planned for.
+            let Some(set) = store.set_of_uid(self.namespace(), uid) else { return Ok(Vec::new()) };
+            let name = Arc::clone(&set.name);
+            let selector = ("fieldSelector", format!("metadata.name={name}"));
+            (Part::Set { namespace: namespace(), name }, selector)
+        } else {
+            let group = Arc::clone(&self.domain.group);
+            let selector = ("labelSelector", format!("{}={group}", keys::ROLLOUT_GROUP));
+            (Part::Group { namespace: namespace(), group }, selector)
         };
         let listed = self.list(Resource::StatefulSets, Some(&selector)).await?;
         self.take(vec![part.clone()], listed).await?;

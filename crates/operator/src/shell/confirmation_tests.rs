@@ -44,25 +44,25 @@ impl Server {
         let server = self.clone();
         let service = service_fn(move |request: Request<kube::client::Body>| {
             let server = server.clone();
-            async move { server.answer(request.method(), &request.uri().to_string()) }
+            async move { Ok::<_, BoxError>(server.answer(request.method(), &request.uri().to_string())) }
         });
         kube::Client::new(service, "ns")
     }
 
-    fn answer(&self, method: &Method, uri: &str) -> Result<Response<Body>, BoxError> {
+    fn answer(&self, method: &Method, uri: &str) -> Response<Body> {
         let watches = uri.contains("watch=true");
         if !watches {
             self.asked.lock().unwrap().push(format!("{method} {uri}"));
         }
         let pods = uri.contains("/pods");
         if method != Method::GET {
-            return Ok(document(200, &json!({ "metadata": { "resourceVersion": "90" } })));
+            return document(200, &json!({ "metadata": { "resourceVersion": "90" } }));
         }
         if pods && self.forbidden.load(Ordering::SeqCst) {
-            return Ok(document(403, &json!({ "kind": "Status", "message": "pods is forbidden" })));
+            return document(403, &json!({ "kind": "Status", "message": "pods is forbidden" }));
         }
         if uri.ends_with("/pods/set-0-0") {
-            return Ok(document(404, &json!({ "kind": "Status", "message": "not found" })));
+            return document(404, &json!({ "kind": "Status", "message": "not found" }));
         }
         let objects = if pods { self.pods() } else { sets() };
         let chosen = |object: &&Value| match uri.split_once("Selector=") {
@@ -72,7 +72,7 @@ impl Server {
         let objects: Vec<_> = objects.iter().filter(chosen).cloned().collect();
         if !watches {
             let list = json!({ "metadata": { "resourceVersion": "50" }, "items": objects });
-            return Ok(document(200, &list));
+            return document(200, &list);
         }
         let lists = uri.contains("sendInitialEvents=true");
         let mut lines = Vec::new();
@@ -88,7 +88,7 @@ impl Server {
             if pods { cut.notified().await } else { std::future::pending().await }
         });
         let end = end.filter_map(|()| async { None });
-        Ok(Response::new(Body::from_stream(futures::stream::iter(lines).chain(end))))
+        Response::new(Body::from_stream(futures::stream::iter(lines).chain(end)))
     }
 
     fn pods(&self) -> Vec<Value> {

@@ -54,13 +54,20 @@ struct Entry {
     /// What happened while it was running.
     again: Option<Again>,
     failures: u32,
-    /// The last pass failed: that is why it is not run for a while.
-    failed: bool,
+    /// What was wrong with the last pass: that is why it is not run for a while.
+    trouble: Option<Trouble>,
     timer: Option<(Instant, u64)>,
-    /// The last pass was refused because the view could not be confirmed.
-    unconfirmed: bool,
     /// Until then it is not run, whatever happens.
     not_before: Option<Instant>,
+}
+
+/// Why a pass did not do what it was to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// It failed.
+    Failed,
+    /// It was refused because the view could not be confirmed.
+    Unconfirmed,
 }
 
 /// Why a pass is followed by another one. Ordered: the stronger reason is the greater one.
@@ -114,7 +121,7 @@ impl<K: Clone + Eq + Hash + Debug> Queue<K> {
         if entry.running {
             entry.again = Some(Again::Urged);
         }
-        if entry.failed {
+        if entry.trouble.is_some() {
             entry.failures = 0;
             entry.not_before = None;
         }
@@ -127,7 +134,7 @@ impl<K: Clone + Eq + Hash + Debug> Queue<K> {
     pub fn confirmed(&self) {
         let refused: Vec<_> = {
             let state = self.state();
-            let refused = state.keys.iter().filter(|(_, entry)| entry.unconfirmed);
+            let refused = state.keys.iter().filter(|(_, entry)| entry.trouble == Some(Trouble::Unconfirmed));
             let mut refused: Vec<_> = refused.map(|(key, entry)| (entry.timer, key.clone())).collect();
             // In the order in which they would have been run, so that a run with a seed repeats.
             refused.sort_by_key(|(timer, _)| *timer);
@@ -247,9 +254,11 @@ impl<K: Clone + Eq + Hash + Debug> State<K> {
         entry.not_before = None;
         let again = entry.again.take();
         let urged = again == Some(Again::Urged);
-        let failed = matches!(outcome, Outcome::Failed | Outcome::Unconfirmed);
-        entry.failed = failed;
-        entry.unconfirmed = outcome == Outcome::Unconfirmed;
+        entry.trouble = match outcome {
+            Outcome::Failed => Some(Trouble::Failed),
+            Outcome::Unconfirmed => Some(Trouble::Unconfirmed),
+            Outcome::Settled | Outcome::WakeAt(_) | Outcome::ComeBack(_) => None,
+        };
         entry.failures = match outcome {
             Outcome::Failed | Outcome::Unconfirmed if urged => 0,
             Outcome::Failed | Outcome::Unconfirmed => entry.failures.saturating_add(1),
@@ -266,7 +275,7 @@ impl<K: Clone + Eq + Hash + Debug> State<K> {
             }
             Outcome::ComeBack(after) => Some(now + after),
         };
-        if matches!(outcome, Outcome::ComeBack(_)) || (failed && !urged) {
+        if matches!(outcome, Outcome::ComeBack(_)) || (entry.trouble.is_some() && !urged) {
             entry.not_before = wake_at;
         }
         if let Some(at) = wake_at {

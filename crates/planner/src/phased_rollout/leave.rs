@@ -1,5 +1,7 @@
 //! Releasing a set: when the rollout is deleted, suspended, or names another target.
 
+use std::ops::ControlFlow;
+
 use sts_plus_api::keys;
 use sts_plus_api::phased_rollout::{Phase, ReleasePolicy};
 
@@ -58,9 +60,9 @@ fn release(world: &World, set: &SetRow, policy: ReleasePolicy) -> (Vec<Action>, 
 }
 
 impl Draft<'_> {
-    /// Another target was named, or a set other than the target carries our mark: it is released first. `None` when there
-    /// is none; otherwise what this pass has to say.
-    pub(super) fn release_former(&mut self, policy: &Policy) -> Option<Option<Wait>> {
+    /// Another target was named, or a set other than the target carries our mark: it is released first, and that
+    /// is all that this pass does. It breaks with what the pass has to say.
+    pub(super) fn release_former(&mut self, policy: &Policy) -> ControlFlow<Option<Wait>> {
         let target = self.world.rollout.target();
         let is_other = |name: &str| target != Some(name);
         let managed = self.before().target.as_ref().filter(|managed| is_other(&managed.name));
@@ -72,12 +74,14 @@ impl Draft<'_> {
         }
         match (managed, held) {
             // The status does not know it, and has nothing to say of it.
-            (managed, Some(set)) if managed.is_none_or(|managed| managed.uid != *set.uid) => Some(None),
+            (managed, Some(set)) if managed.is_none_or(|managed| managed.uid != *set.uid) => {
+                ControlFlow::Break(None)
+            }
             (Some(managed), _) => {
                 self.forget_target();
-                Some(Some(Wait::Releasing { set: managed.name.clone() }))
+                ControlFlow::Break(Some(Wait::Releasing { set: managed.name.clone() }))
             }
-            (None, _) => None,
+            (None, _) => ControlFlow::Continue(()),
         }
     }
 

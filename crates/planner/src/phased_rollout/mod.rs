@@ -31,6 +31,7 @@ pub mod row;
 pub mod wait;
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -253,7 +254,7 @@ impl<'w> Draft<'w> {
         self.warnings = policy.warnings();
         self.warnings.extend(self.world.syntax.iter().cloned());
         self.reword();
-        if let Some(released) = self.release_former(&policy) {
+        if let ControlFlow::Break(released) = self.release_former(&policy) {
             return released;
         }
         let Some(member) = &self.world.target else {

@@ -1,6 +1,6 @@
 //! Sets that select each other's pods.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::health::Member;
@@ -32,7 +32,7 @@ pub fn overlaps<'a>(members: &'a [Member], others: &'a [Arc<SetRow>]) -> Vec<Ove
 #[derive(Default)]
 struct Open<'m> {
     keys: BTreeSet<&'m str>,
-    by_label: HashMap<(&'m str, &'m str), Vec<&'m SetRow>>,
+    by_label: BTreeMap<(&'m str, &'m str), Vec<&'m SetRow>>,
     /// Those whose selector asks for no value of any label.
     rest: Vec<&'m SetRow>,
 }

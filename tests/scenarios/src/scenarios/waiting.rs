@@ -97,20 +97,24 @@ async fn a_zone_that_is_not_ready_blocks_the_others_until_it_heals(scene: Scene)
 async fn e_r15_pods_that_are_down_already_spend_the_budget(scene: Scene) {
     let zones = three_zones(3);
     scene.given(&zones).await;
+    scene.afflict("zone-b-0", Some("stuck-terminating")).await;
+    scene.delete_pod("zone-b-0", &DeleteParams::default()).await;
+    scene.pod_is("zone-b-0", "terminating", |pod| pod.deleted_at.is_some()).await;
     scene.afflict("zone-b-1", Some("never-ready")).await;
     scene.pod_is("zone-b-1", "not Ready", |pod| !pod.ready).await;
     scene.change_and_observe(&zones, &Template::new("v2")).await;
     let _operator = scene.operator().await;
     let words = scene.says("zone-b", "BudgetSpent").await;
-    assert!(words.contains("zone-b-1 is not Ready"), "{words}");
+    assert!(words.contains("zone-b-0 is terminating, zone-b-1 is not Ready"), "{words}");
     for zone in ["zone-a", "zone-c"] {
         scene.says(zone, "WaitingForTurn").await;
     }
     assert!(scene.view().deletions.is_empty());
 
-    scene.afflict("zone-b-1", None).await;
+    scene.afflict("zone-b-0", None).await;
     scene.rolled(&zones, "v2").await;
-    assert_eq!(scene.finish().await, 9);
+    assert_eq!(scene.view().deletions[0].pod.name, "zone-b-1", "it runs, and would never be Ready");
+    assert_eq!(scene.finish().await, 8);
 }
 
 async fn a_pod_of_another_zone_that_does_not_go_away_blocks_the_rollout(scene: Scene) {

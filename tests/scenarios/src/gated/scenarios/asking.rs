@@ -36,7 +36,7 @@ async fn a_real_prometheus_stops_a_rollout_and_lets_it_go_on(stage: Gated) {
     stage.change("web", &Template::new("v2")).await;
     let seen = stage.gate_waits_for("web", 2, "ChecksFailing").await;
     let check = seen.status.rolling_pod_status.unwrap().checks.remove(0);
-    assert_eq!(check.last_value.as_deref(), Some("1 series: 7"));
+    assert_eq!(check.last_value.as_deref(), Some("1 or more series: 7"));
     assert_eq!(stage.lives(&["web-0", "web-1"]), [1, 1]);
     target.set("errors", &[("pod", "web-2")], 0.0);
     stage.updated("web").await;

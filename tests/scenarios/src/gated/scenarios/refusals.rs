@@ -33,7 +33,7 @@ async fn a_partition_that_a_webhook_refuses_is_reported_in_the_conditions_until_
         }
     })
     .await;
-    stage.approve("web", &revision).await;
+    stage.approve("web", &format!("{revision}/web-1")).await;
     let told = stage.waits_for("web", "WriteRefused").await;
     let words = told.status.message.clone().unwrap_or_default();
     assert!(words.contains(WEBHOOK), "{words}");

@@ -84,7 +84,7 @@ fn rows() -> Vec<Row> {
             "garbage",
             Conduct::answer(StatusCode::OK, "<html>welcome</html>"),
             Verdict::Error,
-            "the answer is not one of the Prometheus API: expected value",
+            "the answer is not one of the Prometheus API: it is not JSON",
         ),
         row(
             "no-content",
@@ -173,8 +173,9 @@ async fn b_a14_1_warnings_of_the_server_are_surfaced(stage: Gated) {
         .await;
     let gate = warned.status.rolling_pod_status.unwrap();
     assert_eq!(gate.checks[0].warnings, ["store 10.0.0.7 did not answer: partial result"]);
-    assert_eq!(gate.checks[0].last_verdict, Some(Verdict::Pass), "a warning is no verdict");
-    assert_eq!(gate.checks[0].last_value.as_deref(), Some("no data"));
+    assert_eq!(gate.checks[0].last_verdict, Some(Verdict::Error), "nobody knows what is missing");
+    assert_eq!(gate.checks[0].consecutive_successful_checks, 0);
+    stage.patch_spec("web", &json!({ "check": { "onWarnings": "Ignore" } })).await;
     stage.updated("web").await;
     stage.finish();
 }
