@@ -90,7 +90,12 @@ async fn pods_that_can_be_neither_listed_nor_watched_keep_others_from_being_repl
 
     // The permission is looked at when a watch is opened, so those that are open have to end.
     forbidden.store(true, Ordering::SeqCst);
+    let before = faults.calls().len();
     scene.cluster.stop_api_server().await.unwrap();
+    until(DEADLINE, "the watches to have ended", || async {
+        if faults.calls().len() > before { Ok(()) } else { Err(NotYet::saw(before)) }
+    })
+    .await;
     scene.cluster.start_api_server().await.unwrap();
     scene.change(&zones, &Template::new("v2")).await;
     let words = scene.says("zone-a", "ViewUnconfirmed").await;
