@@ -7,6 +7,7 @@ use super::Draft;
 use super::gate::{later, to_i32};
 use super::wait::Wait;
 use crate::plan::Action;
+use crate::pod::PodRow;
 use crate::reason::Severity;
 use crate::rollout_group::OBSERVATION_GRACE;
 use crate::set::SetRow;
@@ -60,9 +61,20 @@ impl Draft<'_> {
         }
         let promoted = self.status.update_revision.as_deref() == set.current_revision.as_deref();
         // Where the set was created over pods of another revision, that holds from the first gate on.
-        let final_gate = promoted && gate.partition == 0;
+        let final_gate = promoted && gate.partition == 0 && !self.has_pods_to_replace();
         let whole = final_gate || gate.partition >= gate.replicas;
         Some(if whole { set.replicas } else { own.min(set.replicas) })
+    }
+
+    /// Whether pods of the revision before are there. A set that was created over its pods calls the update revision current
+    /// from the start, and its last pod has yet to be replaced when the final gate begins.
+    fn has_pods_to_replace(&self) -> bool {
+        let (Some(before), Some(member)) = (&self.status.previous_revision, &self.world.target) else {
+            return false;
+        };
+        let replaced =
+            |pod: &PodRow| pod.revision.as_deref() == Some(before) && member.wanted_ordinal(pod).is_some();
+        member.pods.iter().any(|pod| replaced(pod))
     }
 
     /// Makes the partition what it has to be. A value that is neither that nor the one last decided on is somebody

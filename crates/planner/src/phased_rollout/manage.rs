@@ -228,8 +228,12 @@ impl Draft<'_> {
             self.status.rolling_pod_status = Some(gate);
             return wait;
         }
-        // A further template has come and gone before the partition was pinned: nobody else brings its pods back.
-        if let Some(wait) = self.bring_back(scene, scene.update, "the template was changed back to it") {
+        // A further template has come and gone before the partition was pinned: nobody else brings its pods back. One that
+        // terminates is replaced anyway, as the last one of a set that was created over its pods is.
+        let left = |pod: &Arc<PodRow>| pod.revision.as_deref() != Some(scene.update) && !pod.terminating;
+        if scene.member.pods.iter().any(left)
+            && let Some(wait) = self.bring_back(scene, scene.update, "the template was changed back to it")
+        {
             self.status.rolling_pod_status = Some(gate);
             return wait;
         }
