@@ -18,7 +18,7 @@ use crate::shell::cache::{Cache, Store};
 use crate::shell::executor::{Domain, Executor, Gate};
 use crate::shell::lease::{Epoch, Leadership};
 use crate::shell::metrics::Metrics;
-use crate::shell::rights::ASK_AGAIN_AFTER;
+use crate::shell::rights::LAST_RETRY_AFTER;
 
 const DENIED: &str =
     "statefulsets.apps \"a\" is forbidden: User \"u\" cannot patch resource \"statefulsets\"";
@@ -217,22 +217,21 @@ async fn a_webhook_that_says_no_is_a_refusal_whatever_code_it_chooses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_not_be_written_is_not_asked_for_again_before_a_long_while() {
+async fn what_may_not_be_written_is_tried_again_more_and_more_rarely() {
+    const DENIALS: usize = 5;
     let bench = Bench::new();
-    for _ in 0..2 {
+    for _ in 0..DENIALS {
         bench.server.prepare(Method::PATCH, "/a", Some((403, status(DENIED))));
     }
     for value in ["1", "2", "3"] {
         bench.submit(&[bench.annotation("a", value)]);
-        bench.pass(Duration::from_mins(1)).await;
+        bench.soon().await;
     }
-    assert_eq!(bench.server.take(), ["PATCH a"]);
+    assert_eq!(bench.server.take(), ["PATCH a"], "not with each new value");
     assert!(bench.informing.refusals(&Bench::domain()).is_empty(), "a missing right is reported elsewhere");
-    bench.pass(ASK_AGAIN_AFTER).await;
-    assert_eq!(bench.server.take(), ["PATCH a"], "still denied");
-    bench.pass(ASK_AGAIN_AFTER).await;
-    assert_eq!(bench.server.take(), ["PATCH a"], "granted by now");
-    bench.pass(ASK_AGAIN_AFTER).await;
+    bench.pass(LAST_RETRY_AFTER).await;
+    assert_eq!(bench.server.take().len(), DENIALS, "four more denials, and then it is granted");
+    bench.pass(2 * LAST_RETRY_AFTER).await;
     assert!(bench.server.take().is_empty());
 }
 

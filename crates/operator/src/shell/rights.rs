@@ -1,5 +1,5 @@
 //! Rights that the API server has denied. Where a write only informs, the rollout goes on without it; the denied right is
-//! reported once and asked for again only after a long while.
+//! reported once and tried again more and more rarely.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,9 +11,13 @@ use tokio::time::Instant;
 
 use super::metrics::PermissionLabels;
 
-/// How long a denied right is taken for denied: an administrator who grants it sees it used within this time, and one who
+/// How long a right is taken for denied at first, doubled with each denial: an API server that has just started denies what
+/// it grants a few seconds later, when it has read the roles.
+const FIRST_RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// How long a right is taken for denied at most: an administrator who grants it sees it used within this time, and one who
 /// does not has six refused requests an hour in the audit log.
-pub const ASK_AGAIN_AFTER: Duration = Duration::from_mins(10);
+pub const LAST_RETRY_AFTER: Duration = Duration::from_mins(10);
 
 /// Denied rights that are remembered; beyond that those of which it is time to ask again are dropped.
 const MAX_REMEMBERED: usize = 4096;
@@ -29,10 +33,18 @@ pub struct Right {
     pub namespace: Arc<str>,
 }
 
+/// A right that is denied.
+#[derive(Clone, Copy, Debug)]
+struct Denial {
+    until: Instant,
+    /// How long that was, when it began.
+    pause: Duration,
+}
+
 /// The denied rights; clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Rights {
-    denied: Arc<Mutex<HashMap<Right, Instant>>>,
+    denied: Arc<Mutex<HashMap<Right, Denial>>>,
     gauge: Family<PermissionLabels, Gauge>,
 }
 
@@ -44,7 +56,7 @@ impl Rights {
 
     /// When a denied right may be asked for again; `None` where it may be used.
     pub fn denied_until(&self, right: &Right) -> Option<Instant> {
-        self.denied().get(right).copied().filter(|until| *until > Instant::now())
+        self.denied().get(right).map(|denial| denial.until).filter(|until| *until > Instant::now())
     }
 
     /// Remembers that a right was denied, and reports it the first time.
@@ -52,9 +64,15 @@ impl Rights {
         let now = Instant::now();
         let mut denied = self.denied();
         if denied.len() >= MAX_REMEMBERED {
-            denied.retain(|_, until| *until > now);
+            denied.retain(|_, denial| denial.until > now);
         }
-        if denied.insert(right.clone(), now + ASK_AGAIN_AFTER).is_none() {
+        let pause = match denied.get(right) {
+            // Requests that were under way together are one denial.
+            Some(denial) if denial.until > now => return,
+            Some(denial) => (denial.pause * 2).min(LAST_RETRY_AFTER),
+            None => FIRST_RETRY_AFTER,
+        };
+        if denied.insert(right.clone(), Denial { until: now + pause, pause }).is_none() {
             let Right { verb, resource, namespace } = right;
             tracing::warn!(
                 %namespace,
@@ -75,7 +93,7 @@ impl Rights {
         }
     }
 
-    fn denied(&self) -> MutexGuard<'_, HashMap<Right, Instant>> {
+    fn denied(&self) -> MutexGuard<'_, HashMap<Right, Denial>> {
         self.denied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

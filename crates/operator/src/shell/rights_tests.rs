@@ -1,6 +1,7 @@
 use prometheus_client::metrics::family::Family;
+use tokio::time::Instant;
 
-use super::{ASK_AGAIN_AFTER, Right, Rights};
+use super::{FIRST_RETRY_AFTER, LAST_RETRY_AFTER, Right, Rights};
 use crate::shell::metrics::PermissionLabels;
 
 fn right(verb: &'static str) -> Right {
@@ -12,19 +13,30 @@ fn labels(verb: &'static str) -> PermissionLabels {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_denied_right_is_asked_for_again_rarely_and_a_grant_is_noticed() {
+async fn a_denied_right_is_tried_again_more_and_more_rarely_and_a_grant_is_noticed() {
     let gauge = Family::default();
     let rights = Rights::new(gauge.clone());
     assert_eq!(rights.denied_until(&right("patch")), None);
+    let mut pause = FIRST_RETRY_AFTER;
+    while pause < LAST_RETRY_AFTER {
+        rights.deny(&right("patch"), "no");
+        rights.deny(&right("patch"), "no, to one that was under way at the same time");
+        assert_eq!(rights.denied_until(&right("patch")), Some(Instant::now() + pause));
+        tokio::time::advance(pause).await;
+        assert_eq!(rights.denied_until(&right("patch")), None, "it is time to try");
+        pause *= 2;
+    }
     rights.deny(&right("patch"), "no");
-    assert!(rights.denied_until(&right("patch")).is_some());
+    assert_eq!(rights.denied_until(&right("patch")), Some(Instant::now() + LAST_RETRY_AFTER));
     assert_eq!(rights.denied_until(&right("update")), None, "another right");
     assert_eq!(gauge.get_or_create(&labels("patch")).get(), 1);
-    tokio::time::advance(ASK_AGAIN_AFTER).await;
-    assert_eq!(rights.denied_until(&right("patch")), None, "it is time to ask");
-    rights.deny(&right("patch"), "no");
-    assert!(rights.denied_until(&right("patch")).is_some());
     rights.grant(&right("patch"));
     assert_eq!(rights.denied_until(&right("patch")), None);
     assert!(gauge.get(&labels("patch")).is_none());
+    rights.deny(&right("patch"), "no");
+    assert_eq!(
+        rights.denied_until(&right("patch")),
+        Some(Instant::now() + FIRST_RETRY_AFTER),
+        "it began anew"
+    );
 }
