@@ -141,8 +141,8 @@ pub struct GateStatus {
     pub start_time: Timestamp,
     /// Seconds of `progressDeadlineSeconds` that the gate has used. Time counts while the new pod is missing or not Ready,
     /// while checks run or fail, and while the promotion of the revision is awaited; not while the step is blocked by
-    /// another set, unobserved, contested, paused or waiting for approval, nor without an operator. It is measured by
-    /// monotonic time and written at least each tenth of the deadline.
+    /// another set, unobserved, contested, paused or waiting for approval, nor without an operator or while the state of
+    /// the cluster cannot be confirmed. It is measured by monotonic time and written at least each tenth of the deadline.
     #[serde(default)]
     pub elapsed_seconds: i64,
     /// When all pods were seen available; the initial delay counts from here. The name is as users know it.

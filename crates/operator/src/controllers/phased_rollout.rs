@@ -14,7 +14,6 @@ use sts_plus_planner::phased_rollout::policy::{Policy, Warning};
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::phased_rollout::wait::Wait;
 use sts_plus_planner::phased_rollout::{Plan, World, plan, refused, whole_milliseconds};
-use sts_plus_planner::plan::Batch;
 use sts_plus_planner::reason::{Reason, Refusal, Severity};
 use tokio::time::Instant;
 
@@ -154,7 +153,7 @@ impl PhasedRollouts {
             return Ok(Passed::Planned { wake_at: None });
         };
         let mut planned = self.plan(&mut world, now).await;
-        if Batch::any_needs_confirmed_view(&planned.batches) {
+        if planned.needs_confirmed_view() {
             let renewed = match lane.confirm(&READS).await {
                 Ok(Basis::Confirmed) => None,
                 Ok(Basis::Renewed) => Some(look(None)),

@@ -6,18 +6,19 @@ use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::SignedDuration;
+use sts_plus_planner::phased_rollout;
 use tokio::time::Instant;
 
 /// The open stretch of each key, and the term `T` that it belongs to.
 #[derive(Debug)]
 pub(super) struct Stretches<K, T> {
-    open: Mutex<HashMap<K, Stretch<T>>>,
+    open: Mutex<HashMap<K, Open<T>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Stretch<T> {
+struct Open<T> {
     term: T,
-    carried: SignedDuration,
+    kept: phased_rollout::Stretch,
     since: Instant,
 }
 
@@ -28,18 +29,18 @@ impl<K, T> Default for Stretches<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Copy + Eq> Stretches<K, T> {
-    /// How long the stretch of a key has been open at a moment of this term.
-    pub(super) fn open(&self, key: &K, term: T, now: Instant) -> Option<SignedDuration> {
+    /// The stretch of a key at a moment of this term.
+    pub(super) fn open(&self, key: &K, term: T, now: Instant) -> Option<phased_rollout::Stretch> {
         let stretch = self.lock().get(key).copied().filter(|stretch| stretch.term == term)?;
         let since = SignedDuration::try_from(now.saturating_duration_since(stretch.since));
-        Some(stretch.carried.saturating_add(since.unwrap_or(SignedDuration::MAX)))
+        Some(stretch.kept.after(since.unwrap_or(SignedDuration::MAX)))
     }
 
-    /// Goes on from what a plan made at a moment carries over; a plan that carries nothing ends the stretch.
-    pub(super) fn keep(&self, key: &K, term: T, carried: Option<SignedDuration>, now: Instant) {
-        match carried {
-            Some(carried) => {
-                self.lock().insert(key.clone(), Stretch { term, carried, since: now });
+    /// Continues what a plan made at a moment says; a plan that says nothing ends the stretch.
+    pub(super) fn keep(&self, key: &K, term: T, planned: Option<phased_rollout::Stretch>, now: Instant) {
+        match planned {
+            Some(kept) => {
+                self.lock().insert(key.clone(), Open { term, kept, since: now });
             }
             None => self.forget(key),
         }
@@ -50,7 +51,7 @@ impl<K: Clone + Eq + Hash, T: Copy + Eq> Stretches<K, T> {
         self.lock().remove(key);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<K, Stretch<T>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<K, Open<T>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

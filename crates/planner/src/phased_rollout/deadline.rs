@@ -2,9 +2,10 @@
 //!
 //! The time is durable: it is added up in the status, from stretches of monotonic time that the process has been through
 //! itself. The wall clock has no part in it. A stretch is what lies between two passes that found the gate in a state that
-//! counts; one that is open when the process or its term ends is dropped.
+//! counts; one that is open when the process or its term ends, or whose end is seen on a view that cannot be confirmed, is
+//! dropped.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use sts_plus_api::phased_rollout::GateStatus;
 
 use super::Draft;
@@ -19,6 +20,42 @@ const PARTS: i32 = 10;
 
 /// The shortest part: the status counts whole seconds.
 const SHORTEST_PART: SignedDuration = SignedDuration::from_secs(1);
+
+/// The time that a gate has used, as far as this process knows: what its status says, and the open stretch. Both in one, so
+/// that a stretch which was written to the status is not added once more where the answer to that write was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    start_time: Timestamp,
+    partition: i32,
+    used: SignedDuration,
+}
+
+impl Stretch {
+    /// Of a gate, and open for so long.
+    pub fn of(gate: &GateStatus, open: SignedDuration) -> Self {
+        let used = written(gate).saturating_add(open);
+        Self { start_time: gate.start_time, partition: gate.partition, used }
+    }
+
+    /// The same, some time later.
+    #[must_use]
+    pub fn after(self, time: SignedDuration) -> Self {
+        Self { used: self.used.saturating_add(time), ..self }
+    }
+
+    /// What the status of the gate lacks; nothing where this is another gate's time.
+    fn open(self, gate: &GateStatus) -> SignedDuration {
+        if (self.start_time, self.partition) == (gate.start_time, gate.partition) {
+            self.used.saturating_sub(written(gate)).max(SignedDuration::ZERO)
+        } else {
+            SignedDuration::ZERO
+        }
+    }
+}
+
+fn written(gate: &GateStatus) -> SignedDuration {
+    SignedDuration::from_secs(gate.elapsed_seconds)
+}
 
 impl Draft<'_> {
     /// Whether the gate's time runs while it waits for this. While another set of the group keeps the step from being taken
@@ -38,24 +75,26 @@ impl Draft<'_> {
     pub(super) fn spend(&mut self, scene: &Scene<'_>, gate: &mut GateStatus, counts: bool) -> bool {
         let Some(limit) = scene.policy.deadline else { return false };
         let part = limit.checked_div(PARTS).unwrap_or(limit).max(SHORTEST_PART);
-        let known =
-            |before: &GateStatus| (before.start_time, before.partition) == (gate.start_time, gate.partition);
-        let continued = self.before().rolling_pod_status.as_ref().is_some_and(known);
-        let mut open = self.world.stretch.filter(|_| continued).unwrap_or_default().min(part);
-        let left = limit.saturating_sub(SignedDuration::from_secs(gate.elapsed_seconds));
+        if self.world.unconfirmed.is_some() {
+            return false;
+        }
+        let mut open =
+            self.world.stretch.map_or(SignedDuration::ZERO, |stretch| stretch.open(gate)).min(part);
+        let left = limit.saturating_sub(written(gate));
         if !counts || open >= part.min(left) {
             let whole = open.as_secs();
             gate.elapsed_seconds = gate.elapsed_seconds.saturating_add(whole);
+            self.plan.adds_time |= whole > 0;
             open = open.saturating_sub(SignedDuration::from_secs(whole));
         }
         if !counts {
             return false;
         }
-        let left = limit.saturating_sub(SignedDuration::from_secs(gate.elapsed_seconds));
+        let left = limit.saturating_sub(written(gate));
         if left <= SignedDuration::ZERO {
             return true;
         }
-        self.plan.stretch = Some(open);
+        self.plan.stretch = Some(Stretch::of(gate, open));
         self.wake_at(Some(later(self.now, part.min(left).saturating_sub(open))));
         false
     }

@@ -41,6 +41,7 @@ use crate::health::Member;
 use crate::plan::{Action, Batch};
 use crate::reason::{Reason, Refusal, Severity};
 use crate::set::{SetRow, Strategy};
+pub use deadline::Stretch;
 use gate::{Outcome, Question};
 use policy::{Fault, Policy, Warning};
 use row::RolloutRow;
@@ -73,9 +74,9 @@ pub struct World {
     pub syntax: Vec<Warning>,
     /// Since when the spec of the set has been seen unobserved. Kept in memory only: losing it delays a message.
     pub unobserved_since: Option<Timestamp>,
-    /// How long, by monotonic time, the gate has been in a state that counts since its time was last added up, as far as
-    /// this process has been through it in its present term: [`Plan::stretch`] of the last plan, and the time since.
-    pub stretch: Option<SignedDuration>,
+    /// The time that the gate has used, by monotonic time and as far as this process has been through it in its present
+    /// term: [`Plan::stretch`] of the last plan, and the time since.
+    pub stretch: Option<Stretch>,
     /// Why the view may be stale and could not be confirmed. Nothing is disrupted then; everything else is planned as usual.
     pub unconfirmed: Option<Arc<str>>,
 }
@@ -97,12 +98,21 @@ pub struct Plan {
     pub wake_at: Option<Timestamp>,
     /// Whether to find out who has written the partition and plan again, so that it can be told.
     pub asks_for_manager: bool,
-    /// The part of the gate's time that is not in the status yet and goes on from here; `None` where no time runs.
-    pub stretch: Option<SignedDuration>,
+    /// The time that the gate has used and that runs on from here; `None` where no time runs.
+    pub stretch: Option<Stretch>,
+    /// Whether time of the gate is added up in the status.
+    pub adds_time: bool,
     /// How long the gate took that has just passed.
     pub gate_took: Option<SignedDuration>,
     /// How a rollout has just ended.
     pub ended: Option<Ended>,
+}
+
+impl Plan {
+    /// Whether the plan must rest on a confirmed view: it disrupts something, or says that the gate has had its time.
+    pub fn needs_confirmed_view(&self) -> bool {
+        self.adds_time || Batch::any_needs_confirmed_view(&self.batches)
+    }
 }
 
 /// How a rollout ends.

@@ -15,10 +15,10 @@ use sts_plus_api::phased_rollout::{
 };
 
 use crate::example;
-use crate::phased_rollout::Announcement;
 use crate::phased_rollout::answer::{Answer, Data, QueryError};
 use crate::phased_rollout::gate::{Outcome, Question};
 use crate::phased_rollout::row::RolloutRow;
+use crate::phased_rollout::{Announcement, Stretch};
 use crate::pod::{Phase as PodPhase, PodRow};
 use crate::set::{SetRow, Strategy};
 
@@ -62,8 +62,12 @@ pub(super) struct Cluster {
     pub(super) unobserved_since: Option<Timestamp>,
     /// Monotonic time that has passed up to when the wall clock was last looked at, and what it showed then.
     pub(super) monotonic: (SignedDuration, Timestamp),
-    /// The open stretch of each rollout: what was carried over, and when by monotonic time.
-    pub(super) stretches: BTreeMap<Arc<str>, (SignedDuration, SignedDuration)>,
+    /// The open stretch of each rollout: what was planned, and when by monotonic time.
+    pub(super) stretches: BTreeMap<Arc<str>, (Stretch, SignedDuration)>,
+    /// Whether the answers to all writes are lost.
+    pub(super) answers_lost: bool,
+    /// Whether the view cannot be confirmed.
+    pub(super) unconfirmed: bool,
     /// Who has written the partition, other than us.
     pub(super) foreign: Option<String>,
     /// Writes so far: the next resourceVersion, and part of the next UID.
@@ -116,6 +120,8 @@ pub(super) fn with_replicas(replicas: u32) -> Cluster {
         unobserved_since: None,
         monotonic: (SignedDuration::ZERO, start),
         stretches: BTreeMap::new(),
+        answers_lost: false,
+        unconfirmed: false,
         foreign: None,
         writes: 10,
         trace: Vec::new(),

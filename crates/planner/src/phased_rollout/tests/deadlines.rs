@@ -207,6 +207,34 @@ fn b_d19_the_time_is_written_each_tenth_and_survives_restarts() {
 }
 
 #[test]
+fn b_d19_time_whose_writing_was_not_acknowledged_is_counted_once() {
+    let mut cluster = with_deadline(at(GateState::WaitForAllPodsToBeAvailable));
+    cluster.quiet();
+    let begun = cluster.elapsed();
+    cluster.answers_lost = true;
+    while cluster.status().failure.is_none() {
+        cluster.let_pass(1);
+        cluster.pass();
+        assert!(cluster.elapsed() - begun < SignedDuration::from_mins(10), "{cluster}");
+    }
+    assert!(cluster.elapsed() - begun >= SignedDuration::from_secs(DEADLINE.into()), "{cluster}");
+}
+
+#[test]
+fn b_d19_time_that_ends_on_a_view_that_cannot_be_confirmed_does_not_count() {
+    let mut cluster = with_deadline(at(GateState::WaitForAllPodsToBeAvailable));
+    cluster.quiet();
+    let used = cluster.gate().elapsed_seconds;
+    cluster.unconfirmed = true;
+    for_an_hour(&mut cluster);
+    assert_eq!((cluster.gate().elapsed_seconds, &cluster.status().failure), (used, &None), "{cluster}");
+    cluster.unconfirmed = false;
+    let begun = cluster.elapsed();
+    cluster.until(|cluster| cluster.status().failure.is_some());
+    assert!(cluster.elapsed() - begun >= SignedDuration::from_secs(i64::from(DEADLINE) - TENTH), "{cluster}");
+}
+
+#[test]
 fn b_d19_each_state_that_counts_meets_the_deadline() {
     for (state, reply) in [
         (GateState::WaitForPodToBeUpdated, data()),

@@ -47,7 +47,7 @@ impl Cluster {
             partition_manager: None,
             syntax: Vec::new(),
             unobserved_since: self.unobserved_since,
-            stretch: self.stretches.get(name).map(|(carried, since)| *carried + self.elapsed() - *since),
+            stretch: self.stretches.get(name).map(|(kept, since)| kept.after(self.elapsed() - *since)),
             unconfirmed: None,
             rollout,
         }
@@ -60,6 +60,10 @@ impl Cluster {
         let mut plan_now = plan(&world, self.now);
         if plan_now.asks_for_manager {
             world.partition_manager.clone_from(&self.foreign);
+            plan_now = plan(&world, self.now);
+        }
+        if self.unconfirmed && plan_now.needs_confirmed_view() {
+            world.unconfirmed = Some("pods cannot be listed".into());
             plan_now = plan(&world, self.now);
         }
         invariants::check(&world, &plan_now, self.now);
@@ -95,6 +99,9 @@ impl Cluster {
             return plan;
         }
         assert_eq!(done, Ok(()), "the plan was made for this very state:\n{self}");
+        if planned > 0 && self.answers_lost {
+            return plan;
+        }
         self.follow(name, &plan);
         plan
     }
@@ -129,7 +136,7 @@ impl Cluster {
     /// What comes after the writes of a plan: it is told, and its questions are asked.
     pub(super) fn follow(&mut self, name: &str, plan: &Plan) {
         match plan.stretch {
-            Some(carried) => self.stretches.insert(name.into(), (carried, self.elapsed())),
+            Some(kept) => self.stretches.insert(name.into(), (kept, self.elapsed())),
             None => self.stretches.remove(name),
         };
         for told in &plan.announcements {
