@@ -1,13 +1,8 @@
 # Everything built outside the checkout lives here and survives a fresh clone.
 STS_PLUS_CACHE ?= $(HOME)/.cache/sts-plus
 export STS_PLUS_CACHE
-# `cargo run` and `make` share one folder: in a checkout without one, `target` becomes a link into the cache.
-ifeq ($(origin CARGO_TARGET_DIR),undefined)
-ifeq ($(wildcard target/.),)
-$(shell mkdir -p $(STS_PLUS_CACHE)/target && ln -sfn $(STS_PLUS_CACHE)/target target)
-endif
-CARGO_TARGET_DIR := $(realpath target)
-endif
+# The folder that cargo uses by itself, so that `cargo run` and `make` share what they compile.
+CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
 .PHONY: test lint testbed fuzz simulate bench bench-cluster bench-statefulset fidelity fmt dist recording crds schemas
 
