@@ -5,6 +5,8 @@ mod probes;
 pub mod rollout_group;
 pub mod statefulset;
 mod stretches;
+#[cfg(test)]
+mod test_server;
 mod unobserved;
 
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use sts_plus_planner::phased_rollout::placeholders::Subject;
 use sts_plus_planner::phased_rollout::policy::{Policy, Warning};
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::phased_rollout::wait::Wait;
-use sts_plus_planner::phased_rollout::{Plan, World, plan, refused, whole_milliseconds};
+use sts_plus_planner::phased_rollout::{Announcement, Plan, World, plan, refused, whole_milliseconds};
 use sts_plus_planner::reason::{Reason, Refusal, Severity};
 use tokio::time::Instant;
 
@@ -70,6 +70,8 @@ pub struct PhasedRollouts {
     unobserved: Unobserved,
     stretches: Stretches<Key, Epoch>,
     syntax: Mutex<HashMap<Key, Syntax>>,
+    /// Per key: what was reported of a last pass that was not carried out to its end. Losing it repeats a message.
+    reported: Mutex<HashMap<Key, Vec<Announcement>>>,
 }
 
 /// What the built-in parser said of the queries of one generation.
@@ -108,6 +110,7 @@ impl PhasedRollouts {
             unobserved: Unobserved::default(),
             stretches: Stretches::default(),
             syntax: Mutex::default(),
+            reported: Mutex::default(),
         }
     }
 
@@ -136,7 +139,7 @@ impl PhasedRollouts {
         }
     }
 
-    /// One pass: world, plan, writes, telling, queries.
+    /// One pass: world, plan, writes, reports, queries. What was done is reported whatever became of the rest.
     async fn pass(&self, key: &Key) -> Result<Passed, Halt> {
         let Some(rollout) = self.row(key) else {
             self.forget(key);
@@ -167,13 +170,18 @@ impl PhasedRollouts {
                 planned = self.plan(&mut world, now).await;
             }
         }
-        let performed = lane.perform(&planned.batches).await;
-        if let Err(Halt::Failed(error)) = &performed
-            && let Some(refusal) = error.refusal()
-        {
-            self.tell_refused(&mut lane, &world, refusal, now).await;
+        let carried_out = lane.carry_out(&planned.batches).await;
+        if let Some(halt) = carried_out.halt {
+            let done: Vec<_> = planned.announced_by(&carried_out.acknowledged).cloned().collect();
+            self.announce(&world, &done, &self.reported(key));
+            self.remember_reported(key, done);
+            if let Halt::Failed(error) = &halt
+                && let Some(refusal) = error.refusal()
+            {
+                self.report_refusal(&mut lane, &world, refusal, now).await;
+            }
+            return Err(halt);
         }
-        performed?;
         drop(lane);
         self.stretches.keep(key, term, planned.stretch, planned_at);
         // While the set is unobserved, or nothing may be disrupted, the gate is not looked at: what was answered meanwhile
@@ -188,7 +196,7 @@ impl PhasedRollouts {
             self.probes.counted(key, &world.outcomes);
         }
         self.show(key, &world, &planned);
-        self.tell(&world, &planned);
+        self.announce(&world, &planned.announcements, &self.reported(key));
         for question in planned.questions {
             self.ask(key, &world.rollout, question);
         }
@@ -209,11 +217,11 @@ impl PhasedRollouts {
         plan(world, now)
     }
 
-    /// A refusal does not pass by itself, so the user is told: in the status or, where that is refused too, by an event.
-    async fn tell_refused(&self, lane: &mut Lane<'_>, world: &World, refusal: Refusal, now: Timestamp) {
-        let told = refused(world, refusal.clone(), now);
-        if lane.perform(&told.batches).await.is_ok() {
-            self.tell(world, &told);
+    /// A refusal does not end by itself, so it is reported: in the status or, where that is refused too, by an event.
+    async fn report_refusal(&self, lane: &mut Lane<'_>, world: &World, refusal: Refusal, now: Timestamp) {
+        let report = refused(world, refusal.clone(), now);
+        if lane.perform(&report.batches).await.is_ok() {
+            self.announce(world, &report.announcements, &[]);
         } else {
             self.recorder.warn(about(&world.rollout), Reason::WRITE_REFUSED, &refusal.to_string());
         }
@@ -340,20 +348,32 @@ impl PhasedRollouts {
         }
     }
 
-    /// Tells what has happened, once it is written, on the rollout and on its set.
-    fn tell(&self, world: &World, plan: &Plan) {
+    /// Takes what the last pass has reported, if that pass was not carried out to its end.
+    fn reported(&self, key: &Key) -> Vec<Announcement> {
+        lock(&self.reported).remove(key).unwrap_or_default()
+    }
+
+    /// Remembers what a pass has reported that was not carried out to its end: the next one may do the same once more.
+    fn remember_reported(&self, key: &Key, done: Vec<Announcement>) {
+        if !done.is_empty() {
+            lock(&self.reported).insert(key.clone(), done);
+        }
+    }
+
+    /// Reports what has happened, once it is written and unless it was reported before, on the rollout and on its set.
+    fn announce(&self, world: &World, announcements: &[Announcement], before: &[Announcement]) {
         let RolloutRow { namespace, name, .. } = &*world.rollout;
         let set = world.target.as_ref().map(|member| &member.set).or(world.held.first());
-        for told in &plan.announcements {
-            let (reason, message) = (told.reason, &told.message);
-            match told.severity {
+        for announcement in announcements.iter().filter(|one| !before.contains(one)) {
+            let Announcement { severity, reason, message, .. } = announcement;
+            match severity {
                 Severity::Normal => tracing::info!(%namespace, rollout = %name, reason, "{message}"),
                 Severity::Warning => tracing::warn!(%namespace, rollout = %name, reason, "{message}"),
                 Severity::Error => tracing::error!(%namespace, rollout = %name, reason, "{message}"),
             }
-            self.recorder.record(about(&world.rollout), told.severity, reason, message);
+            self.recorder.record(about(&world.rollout), *severity, reason, message);
             if let Some(set) = set {
-                self.recorder.record(regarding(set), told.severity, reason, message);
+                self.recorder.record(regarding(set), *severity, reason, message);
             }
         }
     }
@@ -363,6 +383,7 @@ impl PhasedRollouts {
         self.stretches.forget(key);
         self.metrics.phased.forget(&labels(key));
         lock(&self.syntax).remove(key);
+        lock(&self.reported).remove(key);
     }
 
     fn halted(key: &Key, halt: Halt) -> Outcome {

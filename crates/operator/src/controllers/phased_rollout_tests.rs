@@ -1,8 +1,202 @@
-use serde_json::json;
+//! Passes against an API server of a few lines: what is done and reported although some of it fails or hangs.
 
-use super::manager_of_partition;
+use std::sync::Arc;
 
-fn entry(manager: &str, time: &str, fields: &serde_json::Value) -> serde_json::Value {
+use http::Method;
+use serde_json::{Value, json};
+use sts_plus_api::keys;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::super::test_server::{Server, refusal};
+use super::{Key, PhasedRollouts, manager_of_partition};
+use crate::outbound::{Prometheus, Reach, Tcp};
+use crate::shell::api::Resource;
+use crate::shell::cache::{Cache, Scope};
+use crate::shell::events;
+use crate::shell::executor::{Executor, Gate};
+use crate::shell::lease::Leadership;
+use crate::shell::metrics::Metrics;
+use crate::shell::queue::Queue;
+
+const REFUSED: &str =
+    "Internal error occurred: failed calling webhook \"guard.example.com\": failed to call webhook";
+
+struct Bench {
+    server: Server,
+    events: Server,
+    cache: Cache,
+    rollouts: PhasedRollouts,
+    _tasks: JoinSet<()>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (server, reports) = (Server::default(), Server::default());
+        let mut tasks = JoinSet::new();
+        let (recorder, sender) = events::channel(reports.api(), "pod-1".to_owned());
+        tasks.spawn(sender.run());
+        let api = server.api();
+        // Following nothing: the rows come from the test.
+        let followed = (&[][..], &Scope::Namespaces(Vec::new()));
+        let cache = Cache::start(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
+        let leadership = Leadership::always();
+        let gate = Gate::new(leadership.clone(), watch::channel(leadership.current()).1);
+        let executor = Arc::new(Executor::new(api.clone(), cache.clone(), gate));
+        let prometheus =
+            Prometheus::new(api.clone(), Reach { loopback: false, link_local: false }, Arc::new(Tcp));
+        let rollouts = PhasedRollouts::new(
+            Arc::<Queue<_>>::default(),
+            cache.clone(),
+            executor,
+            (api, prometheus),
+            recorder,
+            Metrics::new(),
+        );
+        Self { server, events: reports, cache, rollouts, _tasks: tasks }
+    }
+
+    /// A set that a rollout holds and somebody else has released, with its pods.
+    fn held() -> Self {
+        let bench = Self::new();
+        bench.see(Resource::StatefulSets, &held_set(0, "3"));
+        for ordinal in 0..2 {
+            bench.see(Resource::Pods, &pod("web", ordinal));
+        }
+        bench.see(Resource::PhasedRollouts, &rollout("gated", "web", Some(&managing())));
+        bench
+    }
+
+    fn see(&self, resource: Resource, object: &Value) {
+        self.cache.store().upsert(resource, &object.to_string());
+    }
+
+    async fn pass(&self) -> bool {
+        self.rollouts.pass(&key("gated")).await.is_ok()
+    }
+
+    /// How often it was reported of an object.
+    async fn reports(&self, name: &str, reason: &str) -> Vec<u64> {
+        let reported = self.events.reported_of(name).await;
+        reported.into_iter().filter(|(known, _)| known == reason).map(|(_, count)| count).collect()
+    }
+}
+
+fn key(name: &str) -> Key {
+    Key { namespace: "ns".into(), name: name.into() }
+}
+
+fn set(name: &str, group: Option<&str>, partition: u32, version: &str) -> Value {
+    let labels = group.map(|group| json!({ "rollout-group": group }));
+    json!({
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": format!("uid-{name}"), "generation": 2,
+            "resourceVersion": version, "labels": labels
+        },
+        "spec": {
+            "replicas": 2, "selector": { "matchLabels": { "app": name } }, "template": {},
+            "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "partition": partition } }
+        },
+        "status": {
+            "observedGeneration": 2, "replicas": 2, "readyReplicas": 2, "updatedReplicas": 2,
+            "currentRevision": "new", "updateRevision": "new"
+        }
+    })
+}
+
+fn held_set(partition: u32, version: &str) -> Value {
+    let mut set = set("web", None, partition, version);
+    set["metadata"]["annotations"] = json!({ keys::PHASED_ROLLOUT: "gated" });
+    set
+}
+
+fn pod(set: &str, ordinal: u32) -> Value {
+    let owner =
+        json!({ "kind": "StatefulSet", "name": set, "uid": format!("uid-{set}"), "controller": true });
+    let name = format!("{set}-{ordinal}");
+    json!({
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": format!("uid-{name}"), "resourceVersion": "4",
+            "ownerReferences": [owner], "labels": { "app": set, "controller-revision-hash": "new" }
+        },
+        "status": {
+            "phase": "Running",
+            "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" }]
+        }
+    })
+}
+
+/// A rollout; one without a status has not been taken up yet.
+fn rollout(name: &str, target: &str, status: Option<&Value>) -> Value {
+    let finalizers = if status.is_some() { vec![keys::FINALIZER] } else { Vec::new() };
+    json!({
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": format!("uid-{name}"), "generation": 1,
+            "resourceVersion": "5", "creationTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers
+        },
+        "spec": {
+            "targetRef": target,
+            "check": { "query": { "expr": "up", "url": "http://prometheus:9090" } }
+        },
+        "status": status
+    })
+}
+
+/// The status of a rollout that holds the partition of `web` at its replicas.
+fn managing() -> Value {
+    json!({
+        "observedGeneration": 1, "phase": "Updated", "target": { "name": "web", "uid": "uid-web" },
+        "partition": 2, "updateRevision": "new", "waitingFor": "UpToDate"
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_partition_is_reported_once_although_the_status_cannot_be_written() {
+    let bench = Bench::held();
+    bench.server.prepare(Method::PUT, "phasedrollouts/gated/status", Some(refusal(503, "later")));
+    assert!(!bench.pass().await, "the status was not written");
+    let written: Vec<_> = bench.server.take().into_iter().filter(|asked| !asked.starts_with("GET")).collect();
+    assert_eq!(written, ["PATCH statefulsets/web", "PUT phasedrollouts/gated/status"]);
+    for name in ["gated", "web"] {
+        assert_eq!(bench.reports(name, "PartitionRestored").await, [1], "{name}");
+    }
+    bench.see(Resource::StatefulSets, &held_set(2, "101"));
+    assert!(bench.pass().await);
+    assert_eq!(bench.server.take(), ["PUT phasedrollouts/gated/status"], "nothing is left but the status");
+    assert_eq!(bench.reports("gated", "PartitionRestored").await, [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_could_not_be_restored_is_not_reported_as_restored() {
+    let bench = Bench::held();
+    bench.server.prepare(Method::PATCH, "statefulsets/web", Some(refusal(500, REFUSED)));
+    assert!(!bench.pass().await);
+    assert_eq!(bench.reports("gated", "PartitionRestored").await, [] as [u64; 0]);
+    assert_eq!(bench.reports("gated", "WriteRefused").await, [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_set_is_reported_once_although_the_finalizer_cannot_be_removed() {
+    let bench = Bench::held();
+    let mut deleted = rollout("gated", "web", Some(&managing()));
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
+    deleted["metadata"]["resourceVersion"] = json!("6");
+    bench.see(Resource::PhasedRollouts, &deleted);
+    for _ in 0..3 {
+        bench.server.prepare(Method::PATCH, "phasedrollouts/gated", Some(refusal(500, REFUSED)));
+        assert!(!bench.pass().await, "the finalizer is still there");
+        bench.see(Resource::StatefulSets, &set("web", None, 0, "101"));
+        // The refusal is in the status, which the view has to show.
+        deleted["metadata"]["resourceVersion"] = json!("102");
+        bench.see(Resource::PhasedRollouts, &deleted);
+    }
+    assert_eq!(bench.reports("gated", "Released").await, [1], "although the rollout is still there");
+    assert!(bench.pass().await);
+    assert_eq!(bench.reports("gated", "Released").await, [1]);
+    assert_eq!(bench.reports("web", "Released").await, [1]);
+}
+
+fn entry(manager: &str, time: &str, fields: &Value) -> Value {
     json!({ "manager": manager, "operation": "Update", "time": time, "fieldsV1": fields })
 }
 

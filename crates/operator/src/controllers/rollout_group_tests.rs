@@ -1,19 +1,17 @@
 //! Passes against an API server of a few lines: what is done and reported although some of it is refused, hangs or is not
 //! permitted.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, Request, Response};
-use http_body_util::BodyExt;
-use kube::client::Body;
+use http::Method;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tower::{BoxError, service_fn};
 
+use super::super::test_server::{Server, refusal};
 use super::{RolloutGroups, wake};
-use crate::shell::api::{Api, Resource};
+use crate::shell::api::Resource;
 use crate::shell::cache::{Cache, Scope};
 use crate::shell::events;
 use crate::shell::executor::{Domain, Executor, Gate};
@@ -25,57 +23,6 @@ use crate::shell::surroundings::Clock;
 
 const FAILED: &str =
     "Internal error occurred: failed calling webhook \"guard.example.com\": failed to call webhook";
-
-/// The answer to the first request whose method and path fit; `None` never comes.
-type Prepared = (Method, &'static str, Option<(u16, Value)>);
-
-#[derive(Clone, Default)]
-struct Server {
-    asked: Arc<Mutex<Vec<(Method, String, Value)>>>,
-    prepared: Arc<Mutex<Vec<Prepared>>>,
-}
-
-impl Server {
-    fn prepare(&self, method: Method, path: &'static str, answer: Option<(u16, Value)>) {
-        self.prepared.lock().unwrap().push((method, path, answer));
-    }
-
-    fn api(&self) -> Api {
-        let server = self.clone();
-        let service = service_fn(move |request: Request<Body>| {
-            let server = server.clone();
-            async move {
-                let (head, body) = request.into_parts();
-                let body = serde_json::from_slice(&body.collect().await?.to_bytes()).unwrap_or_default();
-                let path = head.uri.path().to_owned();
-                server.asked.lock().unwrap().push((head.method.clone(), path.clone(), body));
-                let prepared = {
-                    let mut prepared = server.prepared.lock().unwrap();
-                    let fits = |(verb, part, _): &Prepared| *verb == head.method && path.contains(part);
-                    prepared.iter().position(fits).map(|ready| prepared.remove(ready).2)
-                };
-                let written = json!({ "metadata": { "resourceVersion": "100" } });
-                let Some((code, body)) = prepared.unwrap_or(Some((200, written))) else {
-                    return std::future::pending().await;
-                };
-                let body = Body::from(body.to_string().into_bytes());
-                Ok::<_, BoxError>(Response::builder().status(code).body(body)?)
-            }
-        });
-        Api::new(kube::Client::new(service, "ns"), Metrics::new())
-    }
-
-    /// The pods whose deletion was asked for since the last time.
-    fn deletions(&self) -> Vec<String> {
-        let asked = std::mem::take(&mut *self.asked.lock().unwrap());
-        let deleted = asked.iter().filter(|(method, ..)| *method == Method::DELETE);
-        deleted.map(|(_, path, _)| path.rsplit('/').next().unwrap_or_default().to_owned()).collect()
-    }
-}
-
-fn refusal(code: u16, message: &str) -> (u16, Value) {
-    (code, json!({ "kind": "Status", "message": message }))
-}
 
 fn set(name: &str) -> Value {
     json!({
@@ -113,7 +60,7 @@ fn pod(set: &str, ordinal: u32, revision: &str, version: u32) -> Value {
 
 struct Bench {
     server: Server,
-    told: Server,
+    events: Server,
     cache: Cache,
     groups: RolloutGroups,
     metrics: Metrics,
@@ -122,9 +69,9 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let (server, told) = (Server::default(), Server::default());
+        let (server, reports) = (Server::default(), Server::default());
         let mut tasks = JoinSet::new();
-        let (recorder, sender) = events::channel(told.api(), "pod-1".to_owned());
+        let (recorder, sender) = events::channel(reports.api(), "pod-1".to_owned());
         tasks.spawn(sender.run());
         let api = server.api();
         // Following nothing: the rows come from the test.
@@ -139,14 +86,21 @@ impl Bench {
         let acting = (executor, informing);
         let groups =
             RolloutGroups::new(queue, cache.clone(), acting, recorder, metrics.clone(), Clock::Machine);
-        let bench = Self { server, told, cache, groups, metrics, _tasks: tasks };
-        for name in ["a", "b"] {
-            bench.see(Resource::StatefulSets, &set(name));
+        let bench = Self { server, events: reports, cache, groups, metrics, _tasks: tasks };
+        bench.see_group("g", ["a", "b"]);
+        bench
+    }
+
+    /// Sets of a group with a new template, whose pods are of the old one.
+    fn see_group(&self, group: &str, sets: [&str; 2]) {
+        for name in sets {
+            let mut set = set(name);
+            set["metadata"]["labels"] = json!({ "rollout-group": group });
+            self.see(Resource::StatefulSets, &set);
             for ordinal in 0..2 {
-                bench.see(Resource::Pods, &pod(name, ordinal, "old", 4));
+                self.see(Resource::Pods, &pod(name, ordinal, "old", 4));
             }
         }
-        bench
     }
 
     fn see(&self, resource: Resource, object: &Value) {
@@ -154,22 +108,19 @@ impl Bench {
     }
 
     async fn pass(&self) -> Outcome {
-        let outcome = self.groups.pass(&Domain { namespace: "ns".into(), group: "g".into() }).await;
+        let outcome = self.groups.pass(&domain("g")).await;
         tokio::time::sleep(Duration::from_millis(1)).await;
         outcome
     }
 
-    /// How often each reason was told of a set.
-    async fn told_of(&self, set: &str) -> Vec<(String, u64)> {
-        // On a paused clock this ends when nothing else can be done.
-        tokio::time::sleep(Duration::from_mins(2)).await;
-        let text = |event: &Value, path: &str| {
-            event.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
-        let asked = self.told.asked.lock().unwrap();
-        let events = asked.iter().filter(|(_, _, event)| text(event, "/involvedObject/name") == set);
-        events.map(|(.., event)| (text(event, "/reason"), event["count"].as_u64().unwrap_or(0))).collect()
+    /// How often each reason was reported of a set.
+    async fn reported_of(&self, set: &str) -> Vec<(String, u64)> {
+        self.events.reported_of(set).await
     }
+}
+
+fn domain(group: &str) -> Domain {
+    Domain { namespace: "ns".into(), group: group.into() }
 }
 
 fn once(reason: &str) -> (String, u64) {
@@ -201,8 +152,8 @@ async fn what_was_done_is_reported_once_although_another_write_fails() {
         bench.server.prepare(Method::GET, "a-1", Some(refusal(503, "later")));
         bench.pass().await;
     }
-    assert_eq!(bench.told_of("a").await, [once("Rolling")]);
-    assert_eq!(bench.told_of("b").await, [once("WaitingForTurn")]);
+    assert_eq!(bench.reported_of("a").await, [once("Rolling")]);
+    assert_eq!(bench.reported_of("b").await, [once("WaitingForTurn")]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,12 +168,12 @@ async fn a_refused_deletion_is_a_state_that_is_reported_once_and_ends() {
         let series = "sts_plus_rollout_sets{namespace=\"ns\",rollout_group=\"g\",state=\"WriteRefused\"} 1";
         assert!(page.contains(series), "{page}");
     }
-    assert_eq!(bench.told_of("a").await, [once("WriteRefused")]);
+    assert_eq!(bench.reported_of("a").await, [once("WriteRefused")]);
     let asked = bench.server.asked.lock().unwrap().clone();
     let reads = asked.iter().filter(|(method, ..)| *method == Method::GET).count();
     assert_eq!(reads, 0, "a refusal is not an unknown: nothing is read back");
     assert_eq!(bench.pass().await, Outcome::Settled);
-    assert_eq!(bench.told_of("a").await, [once("WriteRefused"), once("Rolling")]);
+    assert_eq!(bench.reported_of("a").await, [once("WriteRefused"), once("Rolling")]);
     assert!(!bench.metrics.encode().contains("WriteRefused"));
 }
 
@@ -238,7 +189,7 @@ async fn a_refused_annotation_is_reported_on_its_set_and_the_rollout_goes_on() {
     bench.see(Resource::Pods, &pod("a", 1, "new", 21));
     assert_eq!(bench.pass().await, Outcome::Settled);
     assert_eq!(bench.server.deletions(), ["b-0", "b-1"]);
-    let told = bench.told_of("a").await;
+    let told = bench.reported_of("a").await;
     let refused = told.iter().filter(|(reason, _)| reason == "WriteRefused").count();
     assert_eq!(refused, 1, "{told:?}");
     assert!(told.contains(&once("Rolling")), "{told:?}");

@@ -186,6 +186,15 @@ pub struct Performed {
     pub halt: Option<Halt>,
 }
 
+/// What became of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CarriedOut<'p> {
+    /// The writes that the server acknowledged.
+    pub acknowledged: Vec<&'p Action>,
+    /// Why it was not carried out to its end; `None` where it was.
+    pub halt: Option<Halt>,
+}
+
 /// Why a lane cannot be planned in, or a plan was not carried out to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Halt {
@@ -548,15 +557,25 @@ impl Lane<'_> {
         Ok(())
     }
 
+    /// As [`Self::carry_out`], where only a plan that was carried out to its end matters.
+    pub async fn perform(&mut self, batches: &[Batch]) -> Result<(), Halt> {
+        self.carry_out(batches).await.halt.map_or(Ok(()), Err)
+    }
+
     /// Carries out batch after batch. After the first write that did not succeed the rest of its batch ends and
     /// no further batch starts: the next pass plans again.
-    pub async fn perform(&mut self, batches: &[Batch]) -> Result<(), Halt> {
+    pub async fn carry_out<'p>(&mut self, batches: &'p [Batch]) -> CarriedOut<'p> {
+        let mut acknowledged = Vec::new();
         for batch in batches {
-            if let Some(halt) = self.perform_batch(&batch.actions).await.halt {
-                return Err(halt);
+            let Performed { answers, halt } = self.perform_batch(&batch.actions).await;
+            let answered = batch.actions.iter().zip(&answers);
+            let written = answered.filter(|(_, answer)| matches!(answer, Some(Ok(()))));
+            acknowledged.extend(written.map(|(action, _)| action));
+            if halt.is_some() {
+                return CarriedOut { acknowledged, halt };
             }
         }
-        Ok(())
+        CarriedOut { acknowledged, halt: None }
     }
 
     /// Carries out one batch to its end and says what was answered.

@@ -8,7 +8,6 @@ use super::gate::{later, to_i32};
 use super::wait::Wait;
 use crate::plan::Action;
 use crate::pod::PodRow;
-use crate::reason::Severity;
 use crate::rollout_group::OBSERVATION_GRACE;
 use crate::set::SetRow;
 
@@ -94,6 +93,7 @@ impl Draft<'_> {
             }
             return None;
         }
+        let pin = Action::pin(set, &self.world.rollout.name, own);
         if foreign {
             let times = contest.as_ref().map_or(0, |contest| contest.times);
             let until = contest.as_ref().and_then(|contest| rests_until(contest, self.now));
@@ -104,12 +104,13 @@ impl Draft<'_> {
             self.plan.asks_for_manager = self.world.partition_manager.is_none();
             let manager = self.world.partition_manager.clone().unwrap_or_else(|| "somebody".to_owned());
             let message = format!("{manager} has set the partition to {partition}; it is restored to {own}");
-            self.announce(Severity::Warning, "PartitionRestored", message);
+            self.write_and_announce(pin, "PartitionRestored", message);
             let times = times.saturating_add(1);
             self.status.contest = Some(Contest { manager, times, last_time: self.now });
             self.wake_at(Some(later(self.now, CONTEST_MEMORY)));
+        } else {
+            self.writes.push(pin);
         }
-        self.writes.push(Action::pin(set, &self.world.rollout.name, own));
         self.status.partition = Some(to_i32(own));
         None
     }

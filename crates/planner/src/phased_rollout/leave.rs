@@ -35,14 +35,14 @@ pub(super) fn depart(world: &World) -> Plan {
 }
 
 /// What it takes to release a set, and what to say of it. Another rollout that waits for the set takes it over as it is,
-/// with the mark of its own, so that nothing moves in between and nothing is left if it goes as well.
+/// with the mark of its own, so that nothing moves in between and nothing is left if it is deleted as well.
 fn release(world: &World, set: &SetRow, policy: ReleasePolicy) -> (Vec<Action>, Announcement) {
     let marked = set.steering.phased_rollout.as_deref() == Some(&*world.rollout.name);
     // The mark may have other owners besides our apply: whoever restored a backup, or an earlier version of ours.
     let unmark = Action::annotate(set, keys::PHASED_ROLLOUT, None, keys::MANAGER_PHASED_ROLLOUT);
     let unmark = marked.then_some(unmark);
     let successor = world.others.iter().find(|other| !other.deleting && other.target() == Some(&*set.name));
-    let (writes, message) = match (successor, &set.strategy, policy) {
+    let (writes, message): (Vec<Action>, _) = match (successor, &set.strategy, policy) {
         (Some(successor), Strategy::RollingUpdate { partition }, _) => (
             vec![Action::pin(set, &successor.name, *partition)],
             format!("{} is handed over to the PhasedRollout {}", set.name, successor.name),
@@ -56,7 +56,8 @@ fn release(world: &World, set: &SetRow, policy: ReleasePolicy) -> (Vec<Action>, 
             format!("{} is released: it rolls as Kubernetes does it, unchecked", set.name),
         ),
     };
-    (writes, Announcement { severity: Severity::Normal, reason: "Released", message })
+    let about = writes.first().map(|write| write.object.clone());
+    (writes, Announcement { severity: Severity::Normal, reason: "Released", message, about })
 }
 
 impl Draft<'_> {

@@ -11,8 +11,8 @@
 //!
 //! The partition of the set is the only lever: pods with an index below it keep the current revision. Its value is
 //! decided here and remembered in the status, which is all the memory there is. A gate that has passed is written
-//! down first; only then the partition goes down, by one, with the pod's permit from the gatekeeper. So a crash at
-//! any point goes on from where it was, and a partition that is one lower than the status says is known as our own. The
+//! down first; only then the partition is lowered, by one, with the pod's permit from the gatekeeper. So a restart at
+//! any point resumes where it was, and a partition that is one lower than the status says is known as our own. The
 //! partition comes with the mark of the rollout, so that a set is released also where the status was never written.
 
 pub mod answer;
@@ -38,7 +38,7 @@ use jiff::{SignedDuration, Timestamp};
 use sts_plus_api::phased_rollout::{PhasedRolloutStatus, Target};
 
 use crate::health::Member;
-use crate::plan::{Action, Batch};
+use crate::plan::{Action, Batch, Object};
 use crate::reason::{Reason, Refusal, Severity};
 use crate::set::{SetRow, Strategy};
 pub use deadline::Stretch;
@@ -90,7 +90,7 @@ pub struct Plan {
     pub status: PhasedRolloutStatus,
     /// Why the rollout is where it is; `None` while that is as before.
     pub wait: Option<Wait>,
-    /// What to tell once the writes are done.
+    /// What to report once the writes are done.
     pub announcements: Vec<Announcement>,
     /// The queries that are due.
     pub questions: Vec<Question>,
@@ -112,6 +112,17 @@ impl Plan {
     /// Whether the plan must rest on a confirmed view: it disrupts something, or says that the gate has had its time.
     pub fn needs_confirmed_view(&self) -> bool {
         self.adds_time || Batch::any_needs_confirmed_view(&self.batches)
+    }
+
+    /// What has come true although not all writes were carried out: the announcements about objects to which every write
+    /// of the plan was acknowledged.
+    pub fn announced_by<'p>(&'p self, acknowledged: &[&Action]) -> impl Iterator<Item = &'p Announcement> {
+        let is_written = |object: &Object| {
+            let writes = self.batches.iter().flat_map(|batch| &batch.actions);
+            let mut writes = writes.filter(|action| action.object == *object).peekable();
+            writes.peek().is_some() && writes.all(|action| acknowledged.contains(&action))
+        };
+        self.announcements.iter().filter(move |one| one.about.as_ref().is_some_and(is_written))
     }
 }
 
@@ -137,7 +148,7 @@ impl Ended {
     }
 }
 
-/// Something to tell about a rollout and its set, as an event and in the log.
+/// Something to report about a rollout and its set, as an event and in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announcement {
     /// How loudly.
@@ -146,6 +157,9 @@ pub struct Announcement {
     pub reason: &'static str,
     /// In words.
     pub message: String,
+    /// The object that the plan writes to and that this is about, where no later plan would announce it again once that is
+    /// written; `None` for what the next plan announces as well as long as this one's status is not written.
+    pub about: Option<Object>,
 }
 
 /// Decides what to do for a rollout at a moment.
@@ -203,6 +217,7 @@ fn unconfirmed(world: &World, why: &Arc<str>, now: Timestamp) -> Plan {
             severity: reason.severity(),
             reason: reason.kind(),
             message: format!("the deletion waits: {reason}"),
+            about: None,
         };
         return Plan {
             status: world.rollout.status.clone(),
@@ -341,7 +356,14 @@ impl<'w> Draft<'w> {
     }
 
     fn announce(&mut self, severity: Severity, reason: &'static str, message: String) {
-        self.plan.announcements.push(Announcement { severity, reason, message });
+        self.plan.announcements.push(Announcement { severity, reason, message, about: None });
+    }
+
+    /// Adds a write, and what to report once it is acknowledged, whatever becomes of the status.
+    fn write_and_announce(&mut self, write: Action, reason: &'static str, message: String) {
+        let about = Some(write.object.clone());
+        self.writes.push(write);
+        self.plan.announcements.push(Announcement { severity: Severity::Warning, reason, message, about });
     }
 
     fn wake_at(&mut self, at: Option<Timestamp>) {

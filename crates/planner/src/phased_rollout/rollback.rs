@@ -83,8 +83,8 @@ impl Draft<'_> {
         }
         pods.retain(|pod| !pod.terminating);
         let broken = |pod: &PodRow| matches!(scene.health.why_down(&pod.name), Some(Why::Broken(_)));
-        // Dead ones first: they may go when others may not. The newest is the lowest: a rolling update goes from the
-        // highest ordinal down.
+        // Dead ones first: they may be deleted when others may not. The newest is the lowest: a rolling update proceeds from
+        // the highest ordinal down.
         pods.sort_by(|left, right| {
             let urgency = |pod: &PodRow| Reverse((pod.is_dead(), broken(pod)));
             urgency(left).cmp(&urgency(right)).then_with(|| ordinal::natural(&left.name, &right.name))
@@ -121,10 +121,9 @@ impl Draft<'_> {
         let mut gatekeeper = Gatekeeper::new(&domain);
         for pod in scene.member.pods.iter().filter(stuck) {
             if let Ok(permit) = gatekeeper.ask_back(&scene.set().name, pod) {
-                self.writes.push(Action::delete(&permit));
                 let message =
                     format!("{} is of a superseded revision and not available: it is replaced", pod.name);
-                self.announce(Severity::Warning, "StuckPodReplaced", message);
+                self.write_and_announce(Action::delete(&permit), "StuckPodReplaced", message);
             }
         }
     }

@@ -6,6 +6,7 @@ use super::cluster::{Cluster, NEW, OLD, WEB, given, idle, rolling, with_replicas
 use crate::example;
 use crate::health::Health;
 use crate::phased_rollout::TARGET_GRACE;
+use crate::plan::Action;
 use crate::set::{SetRow, Strategy};
 
 /// The fixture with one pod replaced, at the gate behind it.
@@ -201,6 +202,21 @@ fn b_a10_9_pods_of_a_superseded_revision_that_never_worked_do_not_hold_the_next_
     assert_eq!(cluster.announced("StuckPodReplaced").len(), 1, "{cluster}");
     cluster.finish();
     assert_eq!(cluster.revisions(), ["third"; 3]);
+}
+
+#[test]
+fn what_no_later_plan_would_announce_is_announced_with_its_own_write() {
+    let mut cluster = idle();
+    cluster.interfere(0);
+    let (_, plan) = cluster.plan(WEB);
+    let actions: Vec<_> = plan.batches.iter().flat_map(|batch| &batch.actions).collect();
+    let [pin, status] = &actions[..] else { panic!("{actions:?}") };
+    let reasons = |acknowledged: &[&Action]| -> Vec<_> {
+        plan.announced_by(acknowledged).map(|announcement| announcement.reason).collect()
+    };
+    assert_eq!(reasons(&[pin]), ["PartitionRestored"]);
+    assert_eq!(reasons(&[status]), [""; 0], "one write of several");
+    assert_eq!(reasons(&[]), [""; 0]);
 }
 
 #[test]
