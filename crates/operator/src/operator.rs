@@ -24,7 +24,7 @@ use crate::shell::serve::{Health, serve};
 use crate::shell::surroundings::{Chance, Clock, Surroundings};
 
 /// Keys of one controller worked on at once: passes mostly wait for the API server, and one slow group must not hold up another.
-const WORKERS: usize = 8;
+pub(crate) const WORKERS: usize = 8;
 
 /// The same for the statefulset controller, whose passes wait for several writes in a row, each of some milliseconds: fifty
 /// sets that roll at once do not wait for each other. A worker without a key costs nothing.

@@ -1,6 +1,7 @@
 //! Passes against an API server of a few lines: what is done and reported although some of it fails or hangs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
@@ -10,6 +11,7 @@ use tokio::task::JoinSet;
 
 use super::super::test_server::{Server, refusal};
 use super::{Key, PhasedRollouts, manager_of_partition};
+use crate::operator::WORKERS;
 use crate::outbound::{Prometheus, Reach, Tcp};
 use crate::shell::api::Resource;
 use crate::shell::cache::{Cache, Scope};
@@ -26,8 +28,9 @@ struct Bench {
     server: Server,
     events: Server,
     cache: Cache,
-    rollouts: PhasedRollouts,
-    _tasks: JoinSet<()>,
+    queue: Arc<Queue<Key>>,
+    rollouts: Arc<PhasedRollouts>,
+    tasks: JoinSet<()>,
 }
 
 impl Bench {
@@ -43,17 +46,18 @@ impl Bench {
         let leadership = Leadership::always();
         let gate = Gate::new(leadership.clone(), watch::channel(leadership.current()).1);
         let executor = Arc::new(Executor::new(api.clone(), cache.clone(), gate));
+        let queue = Arc::<Queue<_>>::default();
         let prometheus =
             Prometheus::new(api.clone(), Reach { loopback: false, link_local: false }, Arc::new(Tcp));
         let rollouts = PhasedRollouts::new(
-            Arc::<Queue<_>>::default(),
+            Arc::clone(&queue),
             cache.clone(),
             executor,
             (api, prometheus),
             recorder,
             Metrics::new(),
         );
-        Self { server, events: reports, cache, rollouts, _tasks: tasks }
+        Self { server, events: reports, cache, queue, rollouts: Arc::new(rollouts), tasks }
     }
 
     /// A set that a rollout holds and somebody else has released, with its pods.
@@ -79,6 +83,14 @@ impl Bench {
     async fn reports(&self, name: &str, reason: &str) -> Vec<u64> {
         let reported = self.events.reported_of(name).await;
         reported.into_iter().filter(|(known, _)| known == reason).map(|(_, count)| count).collect()
+    }
+
+    /// As many workers as the operator has.
+    fn work(&mut self) {
+        for _ in 0..WORKERS {
+            let rollouts = Arc::clone(&self.rollouts);
+            self.tasks.spawn(async move { rollouts.work().await });
+        }
     }
 }
 
@@ -194,6 +206,43 @@ async fn a_released_set_is_reported_once_although_the_finalizer_cannot_be_remove
     assert!(bench.pass().await);
     assert_eq!(bench.reports("gated", "Released").await, [1]);
     assert_eq!(bench.reports("web", "Released").await, [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_whose_writes_hang_leaves_workers_for_the_rollouts_of_others() {
+    let slow = 3 * WORKERS;
+    let mut bench = Bench::new();
+    for number in 0..slow {
+        let (name, set_name) = (format!("slow-{number}"), format!("slow-set-{number}"));
+        bench.see(Resource::StatefulSets, &set(&set_name, Some("slow"), 0, "3"));
+        bench.see(Resource::PhasedRollouts, &rollout(&name, &set_name, None));
+        bench.server.prepare(Method::PATCH, "phasedrollouts/slow-", None);
+    }
+    bench.see(Resource::StatefulSets, &held_set(0, "3"));
+    for ordinal in 0..2 {
+        bench.see(Resource::Pods, &pod("web", ordinal));
+    }
+    bench.see(Resource::PhasedRollouts, &rollout("gated", "web", None));
+    bench.work();
+    for number in 0..slow {
+        bench.queue.add(key(&format!("slow-{number}")));
+    }
+    bench.queue.add(key("gated"));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(bench.server.take(), ["PATCH phasedrollouts/slow-0", "PATCH phasedrollouts/gated"]);
+
+    // It rolls on, however often those of the other group are touched meanwhile.
+    for number in 0..slow {
+        bench.queue.add(key(&format!("slow-{number}")));
+    }
+    let mut taken_up = rollout("gated", "web", Some(&managing()));
+    taken_up["metadata"]["resourceVersion"] = json!("101");
+    bench.see(Resource::PhasedRollouts, &taken_up);
+    bench.queue.add(key("gated"));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let asked = bench.server.take();
+    let written: Vec<_> = asked.iter().filter(|asked| !asked.starts_with("GET")).collect();
+    assert_eq!(written, ["PATCH statefulsets/web", "PUT phasedrollouts/gated/status"]);
 }
 
 fn entry(manager: &str, time: &str, fields: &Value) -> Value {

@@ -10,7 +10,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::super::test_server::{Server, refusal};
-use super::{RolloutGroups, wake};
+use super::{Key, RolloutGroups, wake};
+use crate::operator::WORKERS;
 use crate::shell::api::Resource;
 use crate::shell::cache::{Cache, Scope};
 use crate::shell::events;
@@ -62,9 +63,10 @@ struct Bench {
     server: Server,
     events: Server,
     cache: Cache,
-    groups: RolloutGroups,
+    queue: Arc<Queue<Key>>,
+    groups: Arc<RolloutGroups>,
     metrics: Metrics,
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl Bench {
@@ -84,9 +86,11 @@ impl Bench {
         let informing = Informing::new(Arc::clone(&executor), wake(&queue));
         tasks.spawn(informing.clone().run());
         let acting = (executor, informing);
+        let keys = Arc::clone(&queue);
         let groups =
-            RolloutGroups::new(queue, cache.clone(), acting, recorder, metrics.clone(), Clock::Machine);
-        let bench = Self { server, events: reports, cache, groups, metrics, _tasks: tasks };
+            RolloutGroups::new(keys, cache.clone(), acting, recorder, metrics.clone(), Clock::Machine);
+        let groups = Arc::new(groups);
+        let bench = Self { server, events: reports, cache, queue, groups, metrics, tasks };
         bench.see_group("g", ["a", "b"]);
         bench
     }
@@ -193,4 +197,31 @@ async fn a_refused_annotation_is_reported_on_its_set_and_the_rollout_goes_on() {
     let refused = told.iter().filter(|(reason, _)| reason == "WriteRefused").count();
     assert_eq!(refused, 1, "{told:?}");
     assert!(told.contains(&once("Rolling")), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_whose_deletions_hang_leaves_workers_for_other_groups() {
+    let mut bench = Bench::new();
+    for _ in 0..2 {
+        bench.server.prepare(Method::DELETE, "pods/a-", None);
+    }
+    bench.see_group("other", ["c", "d"]);
+    for _ in 0..WORKERS {
+        let groups = Arc::clone(&bench.groups);
+        bench.tasks.spawn(async move { groups.work().await });
+    }
+    // Touched again and again, as a group is whose pods change.
+    for _ in 0..3 * WORKERS {
+        bench.queue.add(Key::Group(domain("g")));
+        tokio::task::yield_now().await;
+    }
+    bench.queue.add(Key::Group(domain("other")));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(bench.server.deletions(), ["a-0", "a-1", "c-0", "c-1"]);
+    bench.see(Resource::Pods, &pod("c", 0, "new", 20));
+    bench.see(Resource::Pods, &pod("c", 1, "new", 21));
+    bench.queue.add(Key::Group(domain("g")));
+    bench.queue.add(Key::Group(domain("other")));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(bench.server.deletions(), ["d-0", "d-1"]);
 }
