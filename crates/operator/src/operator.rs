@@ -13,7 +13,7 @@ use crate::controllers::rollout_group::{self, RolloutGroups};
 use crate::controllers::statefulset::{self, StatefulSets};
 use crate::outbound::{Dial, Prometheus, Reach};
 use crate::shell::api::{Api, CALL_TIMEOUT, Resource};
-use crate::shell::cache::{Cache, Listener, Scope, Touched};
+use crate::shell::cache::{Cache, Followed, Listener, Scope, Touched};
 use crate::shell::events::{self, Recorder};
 use crate::shell::executor::{Executor, Gate};
 use crate::shell::informing::Informing;
@@ -81,6 +81,12 @@ impl Controllers {
         let controlled = self.statefulset.then_some([Resource::Claims, Resource::Revisions]);
         let controlled = controlled.into_iter().flatten();
         [Resource::StatefulSets, Resource::Pods].into_iter().chain(own).chain(controlled).collect()
+    }
+
+    /// What those that run beside the phased-rollout controller do without: their decisions rest on sets and pods, which
+    /// also show what a PhasedRollout does to a set.
+    fn optional(self) -> &'static [Resource] {
+        if self.rollout_group || self.statefulset { &[Resource::PhasedRollouts] } else { &[] }
     }
 }
 
@@ -161,9 +167,10 @@ pub async fn run(
 
     let queues = Queues::new(&surroundings.chance);
     let running = settings.controllers;
-    let followed = (&*running.resources(), &settings.scope);
+    let resources = running.resources();
+    let followed = Followed { resources: &resources, optional: running.optional(), scope: &settings.scope };
     let cache =
-        Cache::start(&api(clients.watches), followed, &recorder, &queues.listener(running), &mut tasks);
+        Cache::follow(&api(clients.watches), followed, &recorder, &queues.listener(running), &mut tasks);
     let (complete, complete_view) = watch::channel(None);
     let (listed, listed_view) = watch::channel(None);
     let gate = Gate::warm(leadership.clone(), complete_view, listed_view);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sts_plus_api::keys;
 use sts_plus_planner::planted::{self, Bug};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::pages::Pages;
 use super::store::{Applied, Name, Touched};
@@ -16,6 +17,7 @@ use crate::shell::api::{Api, ApiError, Lines, Place, Resource, of_code};
 use crate::shell::backoff;
 use crate::shell::events::{Recorder, Regarding};
 use crate::shell::metrics::ResourceLabel;
+use crate::shell::rights::Right;
 
 /// How long the server keeps a watch open. Long, since each renewal is a request; dead connections are found
 /// by their silence instead.
@@ -33,6 +35,9 @@ const LOUD_AFTER_FAILURES: u32 = 3;
 /// How long after its definition a kind is seen at the latest: four requests a minute where nobody uses it.
 const UNDEFINED_RETRY: Duration = Duration::from_secs(15);
 
+/// The namespace of a right that is asked for in all of them.
+const EVERYWHERE: &str = "*";
+
 /// One resource in one scope.
 pub(super) struct Source {
     number: usize,
@@ -40,6 +45,8 @@ pub(super) struct Source {
     cache: Cache,
     resource: Resource,
     namespace: Option<String>,
+    /// Whether nobody waits for it where it is forbidden.
+    optional: bool,
     recorder: Recorder,
     listener: Listener,
     /// The version to go on from; `None` when a list is needed.
@@ -56,7 +63,7 @@ impl Source {
         number: usize,
         api: Api,
         cache: Cache,
-        (resource, namespace): (Resource, Option<String>),
+        (resource, namespace, optional): (Resource, Option<String>, bool),
         recorder: Recorder,
         listener: Listener,
     ) -> Self {
@@ -66,6 +73,7 @@ impl Source {
             cache,
             resource,
             namespace,
+            optional,
             recorder,
             listener,
             version: None,
@@ -75,7 +83,7 @@ impl Source {
         }
     }
 
-    /// Follows for ever; every failure is told and tried again.
+    /// Follows for ever; every failure is reported and tried again.
     pub(super) async fn follow(mut self) {
         let mut wanted = self.cache.wanted(self.number);
         loop {
@@ -95,6 +103,9 @@ impl Source {
                     self.version = None;
                 }
                 Err(ApiError::NotFound(_)) if self.resource.is_custom() => self.undefined(&mut wanted).await,
+                Err(error @ ApiError::Forbidden(_)) if self.optional => {
+                    self.forbidden(&error, &mut wanted).await;
+                }
                 // The feature for streamed lists is off, or the server is too old to know it.
                 Err(ApiError::Refused { code: 400 | 422, .. }) if self.streams && self.version.is_none() => {
                     tracing::info!(resource = %self.resource, "the server does not stream lists: paging instead");
@@ -192,6 +203,9 @@ impl Source {
         );
         self.count();
         self.cache.report(self.number, Some(round), None);
+        for verb in ["list", "watch"] {
+            self.api.rights().grant(&self.right(verb));
+        }
         self.complete();
         // Also where it was confirmed before: a round of lists may be what somebody waits for.
         (self.listener)(Touched::Confirmed);
@@ -325,15 +339,48 @@ impl Source {
         }
     }
 
+    /// What can be done without the resource is done without it. The rows that are there stay, and stay unconfirmed, so that
+    /// nothing is disrupted for what they say; rounds of lists do not wait for a list that will not come.
+    async fn forbidden(&mut self, error: &ApiError, wanted: &mut watch::Receiver<u64>) {
+        self.failures = self.failures.saturating_add(1);
+        let round = *wanted.borrow_and_update();
+        let (what, right) = (self.trouble(error), self.right(self.verb()));
+        self.api.rights().deny(&right, &what);
+        self.doubt(what.clone());
+        self.cache.report(self.number, Some(round), Some(what));
+        let soon = Instant::now() + backoff::delay(self.failures, self.api.chance());
+        let until = self.api.rights().denied_until(&right).unwrap_or(soon);
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(until) => {}
+            () = changed(wanted) => {}
+        }
+    }
+
+    /// The verb that a list is asked for with.
+    fn verb(&self) -> &'static str {
+        if self.streams || self.version.is_some() { "watch" } else { "list" }
+    }
+
+    fn right(&self, verb: &'static str) -> Right {
+        let namespace = self.namespace.as_deref().unwrap_or(EVERYWHERE).into();
+        Right { verb, resource: self.resource.plural(), namespace }
+    }
+
+    /// What keeps the source from going on, and what can be done about it.
+    fn trouble(&self, error: &ApiError) -> String {
+        let scope =
+            self.namespace.as_deref().map_or("all namespaces".to_owned(), |ns| format!("namespace {ns}"));
+        format!("cannot follow {} in {scope}: {error}; {}", self.resource, remedy(error))
+    }
+
     async fn wait_after(&mut self, error: &ApiError) {
         self.failures = self.failures.saturating_add(1);
         let delay = match error {
             ApiError::Throttled { retry_after } => *retry_after,
             _ => backoff::delay(self.failures, self.api.chance()),
         };
-        let scope =
-            self.namespace.as_deref().map_or("all namespaces".to_owned(), |ns| format!("namespace {ns}"));
-        let what = format!("cannot follow {} in {scope}: {error}; {}", self.resource, remedy(error));
+        let what = self.trouble(error);
         if self.failures == LOUD_AFTER_FAILURES || matches!(error, ApiError::Forbidden(_)) {
             tracing::error!(failures = self.failures, "{what}");
         } else {

@@ -43,6 +43,17 @@ pub enum Scope {
     Namespaces(Vec<String>),
 }
 
+/// What is followed.
+#[derive(Clone, Copy, Debug)]
+pub struct Followed<'a> {
+    /// The resources.
+    pub resources: &'a [Resource],
+    /// Those of them without which something can be done: where following one is forbidden, nobody waits for it.
+    pub optional: &'a [Resource],
+    /// Where.
+    pub scope: &'a Scope,
+}
+
 /// The caches of a process.
 #[derive(Clone)]
 pub struct Cache {
@@ -73,10 +84,21 @@ struct Progress {
 pub type Listener = Arc<dyn Fn(Touched) + Send + Sync>;
 
 impl Cache {
-    /// Starts following these resources in the scope; the tasks live in `tasks`.
+    /// Starts following these resources in the scope, all of which are needed; the tasks live in `tasks`.
     pub fn start(
         api: &Api,
         (resources, scope): (&[Resource], &Scope),
+        recorder: &Recorder,
+        listener: &Listener,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
+        Self::follow(api, Followed { resources, optional: &[], scope }, recorder, listener, tasks)
+    }
+
+    /// Starts following; the tasks live in `tasks`.
+    pub fn follow(
+        api: &Api,
+        Followed { resources, optional, scope }: Followed<'_>,
         recorder: &Recorder,
         listener: &Listener,
         tasks: &mut JoinSet<()>,
@@ -103,7 +125,7 @@ impl Cache {
                 number,
                 api.clone(),
                 cache.clone(),
-                (resource, namespace.clone()),
+                (resource, namespace.clone(), optional.contains(&resource)),
                 recorder.clone(),
                 Arc::clone(listener),
             );
