@@ -4,14 +4,15 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use sts_plus_harness::proxy::BlackHole;
 use sts_plus_harness::wait::{NotYet, until};
 
 use super::{Scenario, Stage, scenarios};
-use crate::cluster::{Cluster, Request};
+use crate::cluster::{Account, Cluster, Request};
 use crate::fixture::{GROUP, Template, Zone, three_zones};
 use crate::observer::DEADLINE;
 use crate::operator::Operator;
@@ -19,6 +20,13 @@ use crate::scene::Scene;
 
 /// The webhook, as refusals name it.
 pub(crate) const WEBHOOK: &str = "guard.example.com";
+
+/// The StatefulSet controller, ours on the embedded cluster and Kubernetes' own on the real one.
+const NATIVE: &str = "system:serviceaccount:kube-system:statefulset-controller";
+
+/// Refused creations of revisions, of two sets together, after which a status that names one would be there, and pods deleted
+/// for it: both follow the first refusal within milliseconds, and each attempt waits longer than the one before.
+const ATTEMPTS: usize = 12;
 
 /// Nobody listens there.
 pub(crate) fn nobody() -> SocketAddr {
@@ -30,6 +38,7 @@ pub(super) fn all() -> Vec<Scenario> {
         a_failing_webhook_on_sets_holds_up_no_rollout_and_is_reported,
         a_webhook_on_sets_that_never_answers_holds_up_no_rollout_and_is_reported,
         a_deletion_that_a_webhook_refuses_is_the_state_of_its_set_until_it_is_admitted,
+        a_revision_that_a_webhook_refuses_costs_no_pod_and_is_rolled_out_once_it_is_admitted,
     ]
 }
 
@@ -40,7 +49,17 @@ pub(crate) async fn install(
     address: SocketAddr,
     rule: (&str, &str, &str),
 ) {
-    let (group, resource, operation) = rule;
+    install_for(cluster, namespace, address, rule, &json!({})).await;
+}
+
+/// As [`install`], for objects that a selector selects.
+pub(crate) async fn install_for(
+    cluster: &dyn Cluster,
+    namespace: &str,
+    address: SocketAddr,
+    (group, resource, operation): (&str, &str, &str),
+    selector: &Value,
+) {
     let object = json!({
         "metadata": { "name": namespace },
         "webhooks": [{
@@ -50,6 +69,7 @@ pub(crate) async fn install(
             "failurePolicy": "Fail",
             "clientConfig": { "url": format!("https://{address}/") },
             "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": namespace } },
+            "objectSelector": selector,
             "rules": [{
                 "apiGroups": [group], "apiVersions": ["v1"], "operations": [operation], "resources": [resource],
             }],
@@ -193,5 +213,54 @@ async fn a_deletion_that_a_webhook_refuses_is_the_state_of_its_set_until_it_is_a
     let events = scene.events("zone-a").await.unwrap();
     let refused = events.iter().filter(|event| event.1 == "WriteRefused").count();
     assert_eq!(refused, 1, "a transition is reported once: {events:?}");
+    assert_eq!(scene.finish().await, 4);
+}
+
+/// Waits until the StatefulSet controller has been refused revisions several times.
+async fn is_refused_revisions(scene: &Scene) {
+    let native = Account { user: NATIVE.to_owned(), client: scene.cluster.user() };
+    until(DEADLINE, "the StatefulSet controller to be refused revisions", || async {
+        let requests = scene.cluster.requests(&native)?;
+        let refused = requests.iter().filter(|request| {
+            request.verb == "create"
+                && request.resource == "controllerrevisions"
+                && request.namespace == scene.namespace
+                && !request.wrote()
+        });
+        let refused = refused.count();
+        if refused >= ATTEMPTS { Ok(()) } else { Err(NotYet::saw(refused)) }
+    })
+    .await;
+}
+
+async fn a_revision_that_a_webhook_refuses_costs_no_pod_and_is_rolled_out_once_it_is_admitted(scene: Scene) {
+    let zones = [Zone::new("zone-a", 2), Zone::new("zone-b", 2)];
+    scene.given(&zones).await;
+    let operator = scene.operator().await;
+    for zone in &zones {
+        scene.says(zone.name(), "UpToDate").await;
+    }
+    install(&*scene.cluster, &scene.namespace, nobody(), ("apps", "controllerrevisions", "CREATE")).await;
+    until(DEADLINE, "revisions to be refused", || async {
+        let parameters = PostParams { dry_run: true, ..PostParams::default() };
+        let probe = json!({ "metadata": { "name": "probe" }, "revision": 1 });
+        let revisions = Api::<ControllerRevision>::namespaced(scene.cluster.user(), &scene.namespace);
+        let tried = revisions.create(&parameters, &serde_json::from_value(probe)?).await;
+        if tried.is_err() { Ok(()) } else { Err(NotYet::saw("admitted")) }
+    })
+    .await;
+    let named = || -> Vec<_> {
+        let view = scene.view();
+        zones.iter().map(|zone| view.sets[zone.name()].update_revision.clone()).collect()
+    };
+    let before = named();
+    scene.change(&zones, &Template::new("v2")).await;
+    is_refused_revisions(&scene).await;
+    assert_eq!(named(), before, "no status names a revision that is not stored");
+    assert!(scene.view().deletions.is_empty(), "nobody could create the pod again");
+
+    remove(&*scene.cluster, &scene.namespace).await;
+    scene.rolled(&zones, "v2").await;
+    operator.stop().await;
     assert_eq!(scene.finish().await, 4);
 }

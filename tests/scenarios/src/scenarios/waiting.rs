@@ -52,7 +52,12 @@ async fn e_g1_a_zone_that_lacks_a_pod_because_of_a_quota_blocks_the_others(scene
     until(DEADLINE, "the quota to be known", || async {
         let status = quotas.get("pods").await?.status;
         let used = status.as_ref().and_then(|status| status.used.as_ref()?.get("pods"));
-        if used.is_some_and(|used| used.0 == "4") { Ok(()) } else { Err(NotYet::saw(status)) }
+        // Admission may know the quota later than its controller has counted for it.
+        let probe = json!({ "metadata": { "name": "probe" }, "spec": { "containers": [{ "name": "c", "image": "i" }] } });
+        let parameters = PostParams { dry_run: true, ..PostParams::default() };
+        let refuses = scene.pods().create(&parameters, &serde_json::from_value(probe)?).await.is_err();
+        let known = refuses && used.is_some_and(|used| used.0 == "4");
+        if known { Ok(()) } else { Err(NotYet::saw(status)) }
     })
     .await;
     scene.patch_set("zone-a", &json!({ "spec": { "replicas": 3 } })).await;
