@@ -24,8 +24,9 @@ use sts_plus_cluster::machinery::service::{Server, Settings};
 const FILE: &str = "STS_PLUS_TEST_CLUSTER_FILE";
 /// Whether there is little room for that file.
 const ROOM: &str = "STS_PLUS_TEST_LITTLE_ROOM";
-/// Room that is left, in blocks of at most 1024 bytes: less than what is written, and enough for a file that was shrunk when it
-/// was closed to grow again.
+/// Room that is left, in blocks of 512 bytes, or 1024 in some shells. A file that was closed has shrunk to 48 KiB and grows
+/// again by doubling, to 304 KiB first: with less room than that not even the first object could be written. These 4 or 8 MiB
+/// hold some objects and not all of them, which are 20 MB together.
 const ROOM_BLOCKS: u64 = 8192;
 /// Bytes of each object that fills it, and how many there are.
 const LARGE: usize = 100_000;
