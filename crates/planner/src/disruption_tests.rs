@@ -215,7 +215,7 @@ fn leave_given_to_one_set_closes_the_door_to_the_others() {
     answers(&domain, &[("b", "b-0"), ("a", "a-0")], &["may go", "WaitingForTurn"]);
 }
 
-/// What another set is told while `a`, of which every pod is Ready, is like this.
+/// What another set is refused for while `a`, of which every pod is Ready, is like this.
 #[track_caller]
 fn disturbs(change: impl FnOnce(&mut SetRow), expected: Option<Disturbance>) {
     let mut row = SetRow { first_ordinal: 1, replicas: REPLICAS - 1, ..set("a") };

@@ -176,12 +176,12 @@ impl Action {
         Self::owned_by_phased_rollout(set, marked(rollout, None), false)
     }
 
-    /// Releases the partition of a set that stays marked, so that its controller goes on by itself.
+    /// Releases the partition of a set that stays marked, so that its controller rolls it by itself.
     pub fn give_up_partition(set: &SetRow, rollout: &str) -> Self {
         Self::owned_by_phased_rollout(set, marked(rollout, None), true)
     }
 
-    /// Releases the partition of a set and its mark, so that its controller goes on by itself.
+    /// Releases the partition of a set and its mark, so that its controller rolls it by itself.
     pub fn release(set: &SetRow) -> Self {
         Self::owned_by_phased_rollout(set, json!({}), true)
     }

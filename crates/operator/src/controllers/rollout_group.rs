@@ -56,7 +56,7 @@ pub struct RolloutGroups {
 /// What is remembered between passes. Losing it delays or repeats a message, nothing else.
 #[derive(Debug, Default)]
 struct Memory {
-    /// Per group and set UID: the warnings told. Replaced as a whole, so that nothing is left of sets that are gone.
+    /// Per group and set UID: the warnings that were reported. Replaced as a whole, so that nothing is left of sets that are gone.
     warned: HashMap<Domain, HashMap<Arc<str>, Vec<Warning>>>,
     /// What the planner is reminded of, and the term in which it came about: another leader may have reported since.
     groups: HashMap<Domain, (Epoch, rollout_group::Memory)>,
@@ -229,7 +229,7 @@ impl RolloutGroups {
             planned = plan(&world, now);
         }
         self.show(domain, &planned);
-        self.tell(domain, &planned);
+        self.report(domain, &planned);
         self.informing.submit(domain, epoch, planned.informing());
         let unconfirmed = world.unconfirmed.is_some();
         self.remember(domain, epoch, world.memory, &planned);
@@ -319,8 +319,8 @@ impl RolloutGroups {
         }
     }
 
-    /// Tells of transitions, in the log and as events.
-    fn tell(&self, domain: &Domain, plan: &Plan) {
+    /// Reports transitions, in the log and as events.
+    fn report(&self, domain: &Domain, plan: &Plan) {
         let before = self.memory().warned.remove(domain).unwrap_or_default();
         for report in &plan.reports {
             if report.transition == Transition::Changed {
@@ -347,7 +347,7 @@ impl RolloutGroups {
         self.recorder.record(regarding(&report.set), report.reason.severity(), kind, &message);
     }
 
-    /// Tells each fault in what the user wrote once, and again when it changes.
+    /// Reports each fault in what the user wrote once, and again when it changes.
     fn warn(&self, domain: &Domain, report: &Report, before: &[Warning]) {
         for warning in report.warnings.iter().filter(|warning| !before.contains(warning)) {
             let (namespace, group, set) = (&domain.namespace, &domain.group, &report.set.name);

@@ -116,7 +116,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Sends a form, as POST and where that is not supported as GET. What comes back with a success goes to `reading`.
+    /// Sends a form, as POST and where that is not supported as GET. The body of a success is passed to `reading`.
     pub(super) async fn send(
         &self,
         form: &str,

@@ -150,7 +150,7 @@ impl Tokens {
                 self.state = State::InAtom;
                 self.keep(byte)
             }
-            (State::Done, _) => Err(Stop::Malformed("it goes on after its end")),
+            (State::Done, _) => Err(Stop::Malformed("it continues after its end")),
             _ => Err(Stop::Malformed("it is not JSON")),
         }
     }

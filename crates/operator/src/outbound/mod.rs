@@ -8,8 +8,8 @@
 //!
 //! Nothing here is trusted: not the address (it may lead into the node or the cloud's metadata), not the server
 //! (it may hang, redirect, answer without end or repeat a credential). So each call has a time limit, a size limit
-//! and a slot of its namespace, keeps no more of an answer than decides, follows no redirect, goes to an address that was looked at, and what comes back is cut and searched
-//! for what the Secrets hold before anybody else sees it.
+//! and a slot of its namespace, keeps no more of an answer than decides, follows no redirect and connects
+//! only to an address that was checked; the answer is cut, and searched for what the Secrets hold, before anybody else sees it.
 
 mod call;
 mod credentials;

@@ -345,7 +345,7 @@ impl Api {
         self.call("get", Method::GET, place, &[], None, self.call_limit).await
     }
 
-    /// Reads a page of a list. One that is too large is told as such, so that fewer objects can be asked for.
+    /// Reads a page of a list. One that is too large is reported as such, so that fewer objects can be asked for.
     pub async fn list(&self, place: Place<'_>, query: &[(&str, &str)]) -> Result<Vec<u8>, ApiError> {
         self.list_within(place, query, LIST_TIMEOUT).await
     }

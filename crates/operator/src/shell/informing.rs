@@ -59,7 +59,7 @@ struct State {
     closed: bool,
 }
 
-/// What is to be written on one object, in order, and how that goes.
+/// What is to be written on one object, in order, and what became of it so far.
 #[derive(Debug)]
 struct Slot {
     epoch: Epoch,

@@ -24,7 +24,7 @@ pub enum Outcome {
     /// It failed: look again after a growing wait.
     Failed,
     /// It was refused because the view could not be confirmed: look again after a growing wait, or when [`Queue::confirmed`]
-    /// tells that a source is confirmed.
+    /// reports that a source is confirmed.
     Unconfirmed,
     /// The server asked to come back after this time.
     ComeBack(Duration),

@@ -108,7 +108,7 @@ impl Draft<'_> {
         let left = self.status.rolling_pod_status.take().is_some();
         let rolling_back = self.status.phase == Some(Phase::RollingBack);
         if left {
-            // Also while something keeps it from going on: the way back is not over before it is told.
+            // Also while something keeps it from going on: the way back is not over before it is reported.
             self.status.phase = Some(Phase::RollingBack);
         }
         if let Some(wait) = self.hold(scene.set(), scene.partition, scene.set().replicas) {
@@ -302,7 +302,7 @@ impl Draft<'_> {
         wait
     }
 
-    /// What somebody has to write before the rollout goes on: to retry what has failed, or to approve the step behind the
+    /// What somebody has to write before the rollout resumes: to retry what has failed, or to approve the step behind the
     /// gate.
     fn needed_approval(&self, scene: &Scene<'_>, gate: &GateStatus) -> Option<String> {
         if self.status.failure.is_some() {

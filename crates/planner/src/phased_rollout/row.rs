@@ -56,13 +56,13 @@ impl RolloutRow {
     }
 
     /// The order in which sets are released: by name, and the one that the status names last. A mark is gone once its set is
-    /// released; the status is not, and ends with the rollout, or is told of another target.
+    /// released; the status is not, and ends with the rollout, or is given another target.
     pub fn release_order(&self, set: &SetRow) -> (bool, Arc<str>) {
         let managed = self.status.target.as_ref().is_some_and(|managed| managed.uid == *set.uid);
         (managed, Arc::clone(&set.name))
     }
 
-    /// Whether it goes before another one with the same target: the oldest does, then the first by name.
+    /// Whether it comes before another one with the same target: the oldest does, then the first by name.
     pub fn precedes(&self, other: &Self) -> bool {
         (self.created, &self.name) < (other.created, &other.name)
     }

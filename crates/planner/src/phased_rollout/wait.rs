@@ -200,7 +200,8 @@ impl Wait {
     }
 
     /// Whether its beginning is worth an event of its own. The ordinary waits within a gate are not, since each pod
-    /// goes through all of them, nor is the moment in which another set of the group is about to lose a pod; what has an event for another reason is not told twice.
+    /// passes through all of them, nor is the moment in which another set of the group is about to lose a pod; what has an event
+    /// for another reason is not reported twice.
     pub fn is_announced(&self) -> bool {
         !matches!(
             self,

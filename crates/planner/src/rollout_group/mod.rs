@@ -35,7 +35,7 @@ pub const OBSERVATION_GRACE: SignedDuration = SignedDuration::from_secs(10);
 /// that many looks for each of its pods.
 pub const MAX_MEMBERS: usize = 100;
 
-/// How many sets are told in one pass that their group has too many: each is a write, and is followed by another pass.
+/// How many sets report in one pass that their group has too many: each is a write, and is followed by another pass.
 const TOLD_AT_ONCE: usize = 20;
 
 /// All that the decision may look at.

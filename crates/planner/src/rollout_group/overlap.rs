@@ -17,7 +17,7 @@ pub struct Overlap {
 }
 
 /// For each member whose selector also matches the pods of another set, one such set: two thousand sets with equal
-/// labels have four million pairs, and the first tells the user all there is to know.
+/// labels have four million pairs, and the first says all that the user has to know.
 pub fn overlaps<'a>(members: &'a [Member], others: &'a [Arc<SetRow>]) -> Vec<Overlap> {
     let mut open = Open::of(members);
     let mut found = BTreeMap::new();

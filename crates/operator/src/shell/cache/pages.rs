@@ -40,7 +40,7 @@ impl Pages {
         }
     }
 
-    /// Goes on behind this page. Returns whether there is anything.
+    /// Continues behind this page. Returns whether there is anything.
     pub(super) fn turn(&mut self, page: &Page<'_>) -> bool {
         self.next.clone_from(&page.metadata.next);
         !self.next.is_empty()

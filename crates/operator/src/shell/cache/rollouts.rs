@@ -1,8 +1,8 @@
 //! The PhasedRollouts, and the sets that they are about.
 //!
-//! One set may be named by ten thousand of them, of which one manages it and the others wait in line. So whatever happens
-//! is told to the first in line, never to all: else ten thousand that come, or go, would be looked at a hundred million
-//! times.
+//! One set may be named by ten thousand of them, of which one manages it and the others wait in line. So a change
+//! wakes the first in line, never all of them: else ten thousand that are created, or deleted, would be planned for a hundred
+//! million times.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -71,8 +71,8 @@ impl Rollouts {
         first.into_iter().filter_map(row).cloned().collect()
     }
 
-    /// Takes a rollout in. The first in line with the same target are concerned when one of them comes, goes or names
-    /// another one.
+    /// Takes a rollout in. The first in line with the same target are concerned when one of them is created, deleted or
+    /// names another one.
     pub(super) fn upsert(&mut self, row: RolloutRow) -> Vec<Touched> {
         let name = (Arc::clone(&row.namespace), Arc::clone(&row.name));
         let before = self.rows.get(&name);
@@ -142,7 +142,7 @@ fn line_of(rollout: &RolloutRow) -> Option<Name> {
     Some((Arc::clone(&rollout.namespace), Arc::from(target)))
 }
 
-/// The set that a rollout has managed and is to let go.
+/// The set that a rollout has managed and has to release.
 fn left_by(rollout: &RolloutRow) -> Option<Name> {
     let left = rollout.managed().filter(|managed| rollout.deleting || rollout.target() != Some(managed))?;
     Some((Arc::clone(&rollout.namespace), Arc::from(left)))

@@ -86,7 +86,7 @@ fn thousands_in_line_for_one_set_hear_of_changes_only_in_front() {
             .collect::<Vec<_>>(),
         ["r00000"]
     );
-    // Deleted from the oldest on, so that each has the set when it goes; the others are told by the next in line.
+    // Deleted from the oldest on, so that each manages the set when it is deleted; its deletion wakes the next in line only.
     let mut went = 0;
     for number in 0..MANY {
         let deleting = RolloutRow { deleting: true, ..rollout(&name(number), 2, "web") };

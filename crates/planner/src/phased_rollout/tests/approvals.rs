@@ -180,7 +180,11 @@ fn b_a14_14_an_approval_after_a_rollback_is_also_that_of_the_first_pod() {
     cluster.approve_as("web-new/retry");
     cluster.quiet();
     cluster.finish();
-    assert_eq!((cluster.revisions(), cluster.announced("Approved").len()), (vec![NEW; 3], 1), "told once");
+    assert_eq!(
+        (cluster.revisions(), cluster.announced("Approved").len()),
+        (vec![NEW; 3], 1),
+        "reported once"
+    );
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn b_a14_8_every_set_with_the_mark_is_released_one_after_the_other() {
         cluster.create_set(stray);
         cluster.delete_rollout(WEB);
         cluster.pass();
-        assert_eq!(cluster.rollouts.len(), 1, "the finalizer goes last");
+        assert_eq!(cluster.rollouts.len(), 1, "the finalizer is removed last");
         cluster.quiet();
         assert!(cluster.rollouts.is_empty());
         for set in &cluster.sets {

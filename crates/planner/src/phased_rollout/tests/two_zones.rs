@@ -172,7 +172,7 @@ fn both_zones_get_back_from_a_revision_that_never_works() {
     for bad in ["web-hangs", "web-bad"] {
         let mut zones = zones();
         zones.edit(bad);
-        // Whenever the StatefulSet controller works again, only one zone has been let go.
+        // Whenever the StatefulSet controller works again, only one zone has been released.
         zones.until(stopped, |zones| !zones.lowered().is_empty());
         zones.until(
             |_| true,

@@ -1,4 +1,4 @@
-//! A view that could not be confirmed: the partition is not lowered, everything else goes on.
+//! A view that could not be confirmed: the partition is not lowered, everything else is done as usual.
 
 use super::cluster::{Cluster, NEW, WEB, data, given};
 use crate::phased_rollout::{World, plan};

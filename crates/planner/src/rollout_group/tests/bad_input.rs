@@ -216,5 +216,5 @@ fn a_group_of_too_many_sets_is_skipped_and_told_so_a_few_sets_at_a_time() {
         group.apply_all(&plan);
         passes += 1;
     }
-    assert_eq!(passes, 6, "each is told once");
+    assert_eq!(passes, 6, "each is reported once");
 }

@@ -145,8 +145,8 @@ fn deletions_are_guarded(cluster: &Cluster, plan: &Plan) {
     }
 }
 
-/// I2: our deletions never take a set above its budget. A dead and broken pod goes for nothing. Where another pod goes
-/// that is not Ready, outdated pods that are down and stay do not count; where one goes that is Ready, all do.
+/// I2: our deletions never take a set above its budget. A dead and broken pod costs nothing. Where another pod is
+/// deleted that is not Ready, outdated pods that are down and stay do not count; where one is deleted that is Ready, all do.
 fn budgets_hold(cluster: &Cluster, plan: &Plan) {
     for set in &cluster.sets {
         let deleted = deleted(cluster, plan);
@@ -170,15 +170,20 @@ fn budgets_hold(cluster: &Cluster, plan: &Plan) {
     }
 }
 
-/// I3: never two zones, and none while another one has a pod down or is not observed; a dead pod goes in any case.
+/// I3: never two zones, and none while another one has a pod down or is not observed; a dead pod may be deleted in any case.
 fn one_zone_at_a_time(cluster: &Cluster, plan: &Plan) {
     for (set, pod) in deleted(cluster, plan).into_iter().filter(|(_, pod)| !dead(pod)) {
         let group = cluster.sets.iter().filter(|other| other.group.as_ref() == Some(&cluster.group));
         for other in group.filter(|other| other.uid != set.uid) {
             let down = down(cluster, other);
-            assert_eq!(down, 0, "I3: {} goes while {down} pods of {} are down", pod.name, other.name);
+            assert_eq!(down, 0, "I3: {} is deleted while {down} pods of {} are down", pod.name, other.name);
             let observed = other.observed_generation == other.generation && other.update_revision.is_some();
-            assert!(observed || other.deleting, "I3: {} goes, {} is not observed", pod.name, other.name);
+            assert!(
+                observed || other.deleting,
+                "I3: {} is deleted, {} is not observed",
+                pod.name,
+                other.name
+            );
         }
         for (other, other_pod) in deleted(cluster, plan) {
             assert_eq!(other.uid, set.uid, "I3: {} and {} go together", pod.name, other_pod.name);

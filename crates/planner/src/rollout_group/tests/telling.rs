@@ -260,7 +260,7 @@ fn act_without_annotations(cluster: &mut Cluster) -> Vec<String> {
 }
 
 #[test]
-fn without_its_annotations_a_group_rolls_and_tells_each_state_once() {
+fn without_its_annotations_a_group_rolls_and_reports_each_state_once() {
     let mut group = zones(&["a", "b"], 2);
     for zone in ["a", "b"] {
         group = group.max_unavailable(zone, "1");

@@ -1,4 +1,4 @@
-//! A view that could not be confirmed: nothing is deleted, everything else goes on.
+//! A view that could not be confirmed: nothing is deleted, everything else is done as usual.
 
 use super::cluster::zones;
 use crate::rollout_group::{World, plan};
