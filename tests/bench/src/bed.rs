@@ -116,11 +116,12 @@ impl Bed {
     pub(crate) async fn operator_identity(&self, name: &str) -> Result<Identity> {
         let identity = self.plane.identity(name)?;
         let work = vec![
-            rule("apps", "statefulsets", &["list", "watch", "patch"]),
+            rule("apps", "statefulsets", &["get", "list", "watch", "patch"]),
             rule("apps", "statefulsets/status", &["patch"]),
             rule("", "pods", &["get", "list", "watch", "delete"]),
             rule("", "events", &["create", "patch"]),
-            rule("sts.plus", "phasedrollouts", &["list", "watch"]),
+            rule("sts.plus", "phasedrollouts", &["get", "list", "watch", "patch"]),
+            rule("sts.plus", "phasedrollouts/status", &["update"]),
         ];
         let home = vec![rule("coordination.k8s.io", "leases", &["create", "get", "watch", "update"])];
         self.plane.grant(&identity, Scope::Cluster, work).await?;

@@ -7,6 +7,7 @@ pub(crate) mod rollout;
 pub(crate) mod size;
 pub(crate) mod start;
 pub(crate) mod statefulset;
+pub(crate) mod tenant;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
