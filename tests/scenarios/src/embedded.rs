@@ -159,7 +159,7 @@ impl Cluster for EmbeddedCluster {
         Outside {
             network: Network::Memory(self.network.clone()),
             dial: Arc::new(Wires { local: self.network.clone(), pods: self.pods.clone() }),
-            surroundings: Surroundings { clock: self.clock, chance: self.chance.clone() },
+            surroundings: Surroundings { clock: self.clock.clone(), chance: self.chance.clone() },
         }
     }
 

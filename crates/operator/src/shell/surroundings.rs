@@ -19,7 +19,7 @@ pub struct Surroundings {
 }
 
 /// Tells the time of day.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub enum Clock {
     /// The machine's.
     #[default]
@@ -30,21 +30,44 @@ pub enum Clock {
         set: Instant,
         /// What it said then.
         wall: Timestamp,
+        /// How somebody sets it later on.
+        steps: Arc<[Step]>,
     },
+}
+
+/// A moment at which somebody sets a clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// When.
+    pub at: Instant,
+    /// By how much; negative where it is set back.
+    pub by: SignedDuration,
 }
 
 impl Clock {
     /// A clock that says that it is `wall` now, and moves with the timers of the runtime.
     pub fn at(wall: Timestamp) -> Self {
-        Self::Runtime { set: Instant::now(), wall }
+        Self::Runtime { set: Instant::now(), wall, steps: Arc::default() }
+    }
+
+    /// The same clock, which somebody sets at these moments. The machine's own clock stays as it is.
+    #[must_use]
+    pub fn with_steps(self, steps: impl Into<Arc<[Step]>>) -> Self {
+        match self {
+            Self::Machine => Self::Machine,
+            Self::Runtime { set, wall, .. } => Self::Runtime { set, wall, steps: steps.into() },
+        }
     }
 
     /// The time of day.
     pub fn now(&self) -> Timestamp {
         match self {
             Self::Machine => Timestamp::now(),
-            Self::Runtime { set, wall } => {
+            Self::Runtime { set, wall, steps } => {
                 let since = SignedDuration::try_from(set.elapsed()).unwrap_or(SignedDuration::MAX);
+                let now = Instant::now();
+                let taken = steps.iter().filter(|step| step.at <= now).map(|step| step.by);
+                let since = taken.fold(since, SignedDuration::saturating_add);
                 wall.checked_add(since).unwrap_or(Timestamp::MAX)
             }
         }
