@@ -45,6 +45,8 @@ pub enum Bug {
     PassCountsTwice,
     /// A failed revision is not rolled back.
     RollbackForgotten,
+    /// A suspended rollout with `Freeze` lets anybody write the partition.
+    FreezeNotHeld,
     /// The partition does not protect pods.
     PartitionIgnored,
     /// Pods that are up to date are replaced as well.
@@ -60,7 +62,7 @@ pub enum Bug {
 }
 
 /// All of them, with a name and what they do.
-pub const BUGS: [(Bug, &str, &str); 26] = [
+pub const BUGS: [(Bug, &str, &str); 27] = [
     (Bug::NoPreconditions, "no-preconditions", "deletions carry no UID and version (rule A)"),
     (Bug::OwnWritesNotAwaited, "own-writes-not-awaited", "plans on a view that lacks own writes (rule B)"),
     (Bug::InconsistentView, "inconsistent-view", "acts in a new term before it has listed anew (rule C)"),
@@ -85,6 +87,7 @@ pub const BUGS: [(Bug, &str, &str); 26] = [
     (Bug::RowSurvivesFailure, "row-survives-failure", "a failed query does not end a row of passes"),
     (Bug::PassCountsTwice, "pass-counts-twice", "each pass counts twice"),
     (Bug::RollbackForgotten, "rollback-forgotten", "pods of a failed revision stay"),
+    (Bug::FreezeNotHeld, "freeze-not-held", "a frozen partition stays what a third party makes it"),
     (Bug::PartitionIgnored, "partition-ignored", "the rolling update looks at no partition"),
     (Bug::UpdatedRollAgain, "updated-roll-again", "pods that are up to date are replaced as well"),
     (Bug::ClaimsAlwaysGo, "claims-always-go", "claims of surplus pods go whatever the policy says"),

@@ -20,6 +20,8 @@ pub const TWIN: &str = "gated-twin";
 pub const TWINS: &str = "gated";
 /// So many of a thousand sets with a PhasedRollout have a twin.
 const TWIN_SHARE: u64 = 400;
+/// So many of a thousand runs with a PhasedRollout, and without a bad version at the end, end with one that is frozen.
+const FREEZE_SHARE: u64 = 300;
 /// The set that nobody but its own controller rolls.
 pub const PLAIN: &str = "plain";
 
@@ -34,6 +36,8 @@ pub struct Cast {
     pub rollouts: Vec<Value>,
     /// Whether one more version comes at the end, which has to be rolled back.
     pub errs: bool,
+    /// Whether a rollout is suspended with `Freeze` at the end, and a third party writes its partition.
+    pub freezes: bool,
 }
 
 impl Cast {
@@ -71,7 +75,8 @@ impl Cast {
         }
         let goes_back = rollouts.first().is_some_and(|rollout| rollout["spec"]["onFailure"] == "Rollback");
         let errs = goes_back && dice.happens(500);
-        let cast = Self { zones, sets, rollouts, errs };
+        let freezes = !rollouts.is_empty() && !errs && Dice::new(seed, "freeze").happens(FREEZE_SHARE);
+        let cast = Self { zones, sets, rollouts, errs, freezes };
         // Of its own row of numbers, so that seeds without a twin stay what they are. A step that lands in another one's
         // term is fenced by the version of its own set alone, whatever the twin does: architecture.md has the limit.
         let has_twin = Dice::new(seed, "twins").happens(TWIN_SHARE);
@@ -111,7 +116,7 @@ impl Cast {
             set["spec"]["updateStrategy"] = json!({ "type": "OnDelete" });
             set
         });
-        Self { sets: sets.collect(), zones, rollouts: Vec::new(), errs: false }
+        Self { sets: sets.collect(), zones, rollouts: Vec::new(), errs: false, freezes: false }
     }
 
     /// The names of the sets that have gates, which are those of their rollouts.

@@ -59,10 +59,14 @@ pub enum Fault {
     PrometheusLies,
     /// The StatefulSet controller runs in a process of its own, which is stopped for a while.
     StoppedController,
+    /// One kind can be neither listed nor watched, for minutes.
+    Blind,
+    /// Somebody sets the operators' clocks, forward or back, while they run.
+    SteppedClock,
 }
 
 /// A fault, its name, its number in the catalogue of faults, and what happens.
-pub const FAULTS: [(Fault, &str, u32, &str); 24] = [
+pub const FAULTS: [(Fault, &str, u32, &str); 26] = [
     (Fault::Crash, "crash", 1, "the operator dies just before or just after a write"),
     (Fault::LostAnswer, "lost-answer", 2, "the server acts on a write whose answer never arrives"),
     (Fault::Error, "error", 3, "500, 503 or a broken connection, without effect"),
@@ -105,7 +109,19 @@ pub const FAULTS: [(Fault, &str, u32, &str); 24] = [
         Fault::StoppedController,
         "stopped-controller",
         7,
-        "the StatefulSet controller runs in a process of its own and is stopped for a while",
+        "the StatefulSet controller runs in a process of its own and is stopped for a while, mostly as soon as a partition is lowered",
+    ),
+    (
+        Fault::Blind,
+        "blind",
+        8,
+        "pods or sets can be neither listed nor watched for minutes: 403, 500, 410 or no answer; meanwhile a pod falls ill and a new version comes",
+    ),
+    (
+        Fault::SteppedClock,
+        "stepped-clock",
+        12,
+        "the clocks of running operators are set forward or back, by up to 20 minutes, and mostly put right again",
     ),
 ];
 
@@ -137,15 +153,22 @@ const CHAOS: (Duration, Duration) = (Duration::from_mins(3), Duration::from_mins
 const WINDOW: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(90));
 /// How long a node, or a whole kind's watch, may be away.
 const LONG_WINDOW: (Duration, Duration) = (Duration::from_secs(20), Duration::from_mins(4));
+/// How long a kind may be out of sight: longer than anything that was seen before may be believed.
+const BLIND_WINDOW: (Duration, Duration) = (Duration::from_mins(3), Duration::from_mins(6));
 /// So many of a thousand faults are on in a run.
 const SHARE: u64 = 300;
-/// So many of a thousand runs have a StatefulSet controller of its own.
-const STOPPED_SHARE: u64 = 200;
+/// Those that are on in so many of a thousand runs. Each is drawn from numbers of its own, by this name, so that seeds
+/// without it stay what they are.
+const APART: [(Fault, &str, u64); 3] = [
+    (Fault::StoppedController, "stopped", 200),
+    (Fault::Blind, "blind", 200),
+    (Fault::SteppedClock, "stepped", 200),
+];
 /// So many windows of one kind does a run have at most.
 const MAX_WINDOWS: u64 = 5;
 
 /// Those that last for a while.
-const LASTING: [Fault; 14] = [
+const LASTING: [Fault; 16] = [
     Fault::Error,
     Fault::Gone,
     Fault::StaleReads,
@@ -160,22 +183,22 @@ const LASTING: [Fault; 14] = [
     Fault::PrometheusSlow,
     Fault::PrometheusLies,
     Fault::StoppedController,
+    Fault::Blind,
+    Fault::SteppedClock,
 ];
 
 impl Plan {
     /// The plan of a seed.
     pub fn draw(seed: u64) -> Self {
         let dice = Dice::new(seed, "faults");
-        let apart = Fault::StoppedController;
-        let others = || FAULTS.iter().map(|row| row.0).filter(|fault| *fault != apart);
+        let is_apart = |fault: &Fault| APART.iter().any(|(apart, ..)| apart == fault);
+        let others = || FAULTS.iter().map(|row| row.0).filter(|fault| !is_apart(fault));
         let mut on: BTreeSet<Fault> = others().filter(|_| dice.happens(SHARE)).collect();
         if on.is_empty() {
             on.extend(dice.pick(&others().collect::<Vec<_>>()));
         }
-        // Of its own row of numbers, so that seeds without it stay what they are.
-        if Dice::new(seed, "stopped").happens(STOPPED_SHARE) {
-            on.insert(apart);
-        }
+        let apart = APART.iter().filter(|(_, name, share)| Dice::new(seed, name).happens(*share));
+        on.extend(apart.map(|(fault, ..)| *fault));
         // A write that arrives in another one's term is fenced by what it was decided on. That holds while what was
         // decided stays right, which is the limit that docs/architecture.md draws.
         if on.contains(&Fault::LateWrite) {
@@ -196,11 +219,14 @@ impl Plan {
         for fault in LASTING {
             let (least, most) = match fault {
                 Fault::LostNode | Fault::DeadWatch | Fault::LaggingWatch => LONG_WINDOW,
+                Fault::Blind => BLIND_WINDOW,
                 _ => WINDOW,
             };
+            // What is out of sight early on leaves time for what nobody sees then.
+            let latest = if fault == Fault::Blind { chaos / 3 } else { chaos };
             let drawn: Vec<_> = (0..dice.among(1, MAX_WINDOWS))
                 .map(|_| {
-                    let from = dice.time(Duration::ZERO, chaos);
+                    let from = dice.time(Duration::ZERO, latest);
                     let until = (from + dice.time(least, most)).min(chaos);
                     Window { fault, from, until, variant: dice.draw() }
                 })

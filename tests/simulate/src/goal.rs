@@ -4,6 +4,7 @@ use serde_json::Value;
 use sts_plus_api::keys;
 
 use crate::cast::{Cast, is_bad};
+use crate::people::Frozen;
 use crate::truth::{Pod, Truth, text};
 
 /// What is missing; empty at the goal.
@@ -40,6 +41,20 @@ pub fn not_taken_back(truth: &Truth, cast: &Cast) -> Vec<String> {
     let others = cast.sets.iter().filter(|set| !is_gated(set)).cloned().collect();
     let others = Cast { sets: others, rollouts: Vec::new(), ..cast.clone() };
     missing.extend(self::missing(truth, &others));
+    missing
+}
+
+/// What is missing for a set that is frozen: its partition is what it was, and every pod serves.
+pub fn not_held(truth: &Truth, frozen: &Frozen) -> Vec<String> {
+    let Frozen { name, partition, .. } = frozen;
+    let mut missing = Vec::new();
+    let Some(set) = truth.sets.get(name) else { return vec![format!("{name} is not there")] };
+    if set.partition != Some(*partition) {
+        missing.push(format!("{name} is frozen at {partition} and has the partition {:?}", set.partition));
+    }
+    let wanted = (0..set.replicas).map(|ordinal| format!("{name}-{ordinal}"));
+    let down = wanted.filter(|pod| !truth.pods.get(pod).is_some_and(Pod::serves));
+    missing.extend(down.map(|pod| format!("{pod} does not serve")));
     missing
 }
 

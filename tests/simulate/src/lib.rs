@@ -21,6 +21,7 @@
     reason = "this crate is a test, which clippy recognises by an attribute that it does not have: JSON is looked at where it is"
 )]
 
+pub mod absence;
 pub mod call;
 pub mod cast;
 pub mod dice;
@@ -32,5 +33,6 @@ pub mod monitor;
 pub mod people;
 pub mod prometheus;
 pub mod run;
+pub mod sight;
 pub mod trace;
 pub mod truth;

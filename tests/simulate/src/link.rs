@@ -23,6 +23,7 @@ use crate::call::Call;
 use crate::dice::Dice;
 use crate::faults::{Fault, Plan};
 use crate::monitor::Monitor;
+use crate::sight::Sight;
 use crate::trace::Trace;
 
 /// The usual way of a request to the server and back.
@@ -64,6 +65,8 @@ pub struct Net {
     pub monitor: Monitor,
     /// Whether lists are streamed, as servers from 1.34 on do.
     pub streams: bool,
+    /// What is hidden.
+    pub sight: Sight,
 }
 
 impl Net {
@@ -108,6 +111,7 @@ enum Fate {
     Answered { code: u16, retry_after: Option<u64> },
     Overtaken,
     Late(Duration),
+    Hangs,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -171,6 +175,10 @@ impl Link {
                 self.say(&call, &format!("is answered {code}"));
                 Ok(refusal(code, retry_after)?)
             }
+            Fate::Hangs => {
+                self.say(&call, "is never answered");
+                std::future::pending().await
+            }
             Fate::Overtaken => {
                 self.bump(&call).await;
                 self.forward(&call, request()).await
@@ -200,6 +208,18 @@ impl Link {
             return plain;
         }
         let troubled = trouble < TROUBLED;
+        if let Some(variant) = self.net.sight.hides(&call.plural)
+            && !call.writes()
+            && call.name.is_empty()
+        {
+            return match variant / 5 % 5 {
+                0 => Fate::Answered { code: 403, retry_after: None },
+                1 => Fate::Answered { code: 500, retry_after: None },
+                2 if call.watches() => Fate::Answered { code: 410, retry_after: None },
+                2 | 3 => Fate::Broken,
+                _ => Fate::Hangs,
+            };
+        }
         if let Some(variant) = self.net.open(Fault::Partition)
             && variant % 3 != self.number
             && call.writes() == (variant % 2 == 0)
@@ -411,10 +431,15 @@ impl Flow {
             return None;
         }
         let net = self.link.net.clone();
-        let (opened, number) = (self.opened, self.link.number);
+        let (opened, number, kind) = (self.opened, self.link.number, self.kind.clone());
         tokio::select! {
             biased;
             // What is on its way when it breaks never arrives.
+            () = net.sight.lost(&kind), if !self.dead => {
+                net.trace.line(&format!("{} WATCH {} is out of sight", self.link.name, self.kind));
+                self.over = true;
+                None
+            }
             end = ended(&net, opened, number), if !self.dead => {
                 net.trace.line(&format!("{} WATCH {} {}", self.link.name, self.kind, end.1));
                 self.over = true;
@@ -516,7 +541,7 @@ fn version(group: &str) -> &'static str {
 /// An answer that is none, as the server words it.
 fn refusal(code: u16, retry_after: Option<u64>) -> Result<Answer, http::Error> {
     let (reason, message) = match code {
-        403 => ("Forbidden", "pods is forbidden: exceeded quota: simulated"),
+        403 => ("Forbidden", "forbidden: exceeded quota, or not permitted: simulated"),
         410 => ("Expired", "too old resource version"),
         422 => (
             "Invalid",

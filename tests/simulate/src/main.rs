@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use sts_plus_planner::planted::BUGS;
+use sts_plus_simulate::faults::FAULTS;
 use sts_plus_simulate::run::{Report, Script, replay};
 
 /// More threads than this would only wait for each other.
@@ -28,6 +29,9 @@ struct Arguments {
     /// Plants a fault in the operator.
     #[arg(long)]
     bug: Option<String>,
+    /// Runs only the seeds that have this fault.
+    #[arg(long)]
+    with: Option<String>,
     /// Ends with the first bad seed.
     #[arg(long)]
     until_bad: bool,
@@ -46,8 +50,12 @@ fn main() -> ExitCode {
             can_plant.then_some(bug).ok_or_else(|| "an optimised build has no bugs to plant".to_owned())
         })
     });
-    let bug = match bug.transpose() {
-        Ok(bug) => bug,
+    let with = arguments.with.as_ref().map(|wanted| {
+        let known = FAULTS.iter().find(|(_, name, ..)| name == wanted);
+        known.map(|(fault, ..)| *fault).ok_or_else(|| format!("there is no fault {wanted}"))
+    });
+    let (bug, with) = match bug.transpose().and_then(|bug| Ok((bug, with.transpose()?))) {
+        Ok(read) => read,
         Err(error) => {
             eprintln!("{error}");
             return ExitCode::FAILURE;
@@ -66,7 +74,11 @@ fn main() -> ExitCode {
                         return;
                     }
                     let started = Instant::now();
-                    let report = Script { keep: arguments.trace, bug, ..Script::of(seed) }.run();
+                    let script = Script::of(seed);
+                    if with.is_some_and(|fault| !script.plan.has(fault)) {
+                        continue;
+                    }
+                    let report = Script { keep: arguments.trace, bug, ..script }.run();
                     done.fetch_add(1, Ordering::Relaxed);
                     for line in &report.lines {
                         println!("{line}");

@@ -10,8 +10,11 @@ use sts_plus_cluster::machinery::service::Server;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::absence::Absence;
 use crate::call::Call;
+use crate::faults::Plan;
 use crate::prometheus::Heard;
+use crate::sight::Sight;
 use crate::trace::Trace;
 use crate::truth::{BEHIND, Pod, Set, Truth, text};
 
@@ -30,6 +33,7 @@ pub struct Monitor {
     began: Instant,
     inner: Arc<Mutex<Inner>>,
     taken: Arc<Notify>,
+    lowered: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -53,10 +57,11 @@ struct Inner {
     passed: BTreeMap<String, (Duration, u64)>,
     /// Claims that a set has given to a pod, as its policy says, by the UID of that set.
     condemned: BTreeMap<String, String>,
-    /// How many pods operators have deleted.
-    deletions: u64,
+    /// How often operators have deleted the pods of each name.
+    deletions: BTreeMap<String, u64>,
     /// The gates that each rollout has shown, by when they say that they began, and when they were first seen.
     gates: BTreeMap<(String, String), Duration>,
+    absence: Absence,
 }
 
 /// What a write was about when it was sent.
@@ -67,14 +72,15 @@ pub struct Sent {
 
 impl Monitor {
     /// One who looks at a server from now on.
-    pub fn new(server: Server, trace: Trace) -> Self {
-        let inner = Inner { seen: server.version(), ..Inner::default() };
+    pub fn new(server: Server, trace: Trace, plan: &Plan, sight: &Sight) -> Self {
+        let inner = Inner { seen: server.version(), absence: Absence::new(plan, sight), ..Inner::default() };
         Self {
             server,
             trace,
             began: Instant::now(),
             inner: Arc::new(Mutex::new(inner)),
             taken: Arc::default(),
+            lowered: Arc::default(),
         }
     }
 
@@ -131,6 +137,7 @@ impl Monitor {
             self.judge_status(inner, now, name, told);
         }
         inner.truth.take(now, plural, name, object, told.deleted);
+        inner.absence.note(now, &inner.truth);
         let Inner { emptied, released, truth, .. } = inner;
         let ordinal_of = |pod: &str| pod.rsplit_once('-').and_then(|(_, number)| number.parse::<u64>().ok());
         emptied.retain(|pod, set| {
@@ -270,7 +277,7 @@ impl Monitor {
     }
 
     fn judge_deletion(&self, inner: &mut Inner, now: Duration, who: &str, pod: &Pod) {
-        inner.deletions += 1;
+        *inner.deletions.entry(pod.name.clone()).or_default() += 1;
         let Some((name, set)) =
             pod.set.as_ref().and_then(|name| Some((name.clone(), inner.truth.sets.get(name)?.clone())))
         else {
@@ -328,6 +335,18 @@ impl Monitor {
         if pod.serves() && settled && wanted.first().is_some_and(|update| **update == pod.revision) {
             broken.push(format!("I13: {who} deletes {}, which serves and is up to date", pod.name));
         }
+        if pod.serves() && inner.absence.is_blind() {
+            broken.push(format!("I14: {who} deletes {} although nobody can see what there is", pod.name));
+        }
+        if pod.serves()
+            && set.strategy == "OnDelete"
+            && let Some(other) = inner.absence.long_elsewhere(now, &inner.truth, &name, &set)
+        {
+            broken.push(format!(
+                "I14: {who} deletes {} although {other} of another zone has long not served",
+                pod.name
+            ));
+        }
         for words in broken {
             self.violate(inner, words);
         }
@@ -359,6 +378,7 @@ impl Monitor {
         let known = inner.passed.get(&call.name).filter(|(since, _)| *since == changed);
         let passed = known.map_or(u64::MAX, |(_, partition)| *partition);
         if after < before {
+            self.lowered.notify_waiters();
             inner.passed.insert(call.name.clone(), (changed, passed.min(after)));
         }
         let released: Vec<_> = outdated
@@ -412,6 +432,22 @@ impl Monitor {
                 "I3: {who} releases {released:?} of {} while {} of another zone are down by its own doing, or about to be",
                 call.name,
                 elsewhere.join(", ")
+            ));
+        }
+        let serves = |ordinal: &&&u64| {
+            inner.truth.pods.get(&format!("{}-{ordinal}", call.name)).is_some_and(Pod::serves)
+        };
+        let costs = released.iter().any(|ordinal| serves(&ordinal));
+        if costs && inner.absence.is_blind() {
+            broken.push(format!(
+                "I14: {who} releases {released:?} of {} although nobody can see what there is",
+                call.name
+            ));
+        }
+        if costs && let Some(other) = inner.absence.long_elsewhere(now, &inner.truth, &call.name, &set) {
+            broken.push(format!(
+                "I14: {who} releases {released:?} of {} although {other} of another zone has long not served",
+                call.name
             ));
         }
         if released.len() > 1 {
@@ -475,9 +511,20 @@ impl Monitor {
         self.taken.notified().await;
     }
 
+    /// Waits until an operator lowers a partition.
+    pub async fn lowered(&self) {
+        self.lowered.notified().await;
+    }
+
     /// How many pods operators have deleted.
     pub fn deletions(&self) -> u64 {
-        self.lock().deletions
+        self.lock().deletions.values().sum()
+    }
+
+    /// How often operators have deleted the pods of these names.
+    pub fn deletions_of(&self, pods: &[String]) -> u64 {
+        let inner = self.lock();
+        pods.iter().filter_map(|pod| inner.deletions.get(pod)).sum()
     }
 
     /// What should never have been.

@@ -9,11 +9,14 @@ use sts_plus_api::keys;
 use sts_plus_cluster::nodes::{Running, behaviour};
 use tokio::time::{sleep, timeout};
 
+use crate::absence::KNOWN_AFTER;
 use crate::cast::{Cast, NAMESPACE, bad_image, template};
 use crate::dice::Dice;
 use crate::faults::Fault;
+use crate::goal;
 use crate::hand::Hand;
 use crate::link::Net;
+use crate::truth::Truth;
 
 /// From one thing that somebody does to the next.
 const BETWEEN: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(75));
@@ -26,6 +29,40 @@ const WATCHES_FOR: Duration = Duration::from_mins(1);
 /// What can be the matter with pods.
 const ILLS: [&str; 6] =
     ["never-ready", "crash-loop", "image-pull", "stuck-terminating", "unready-after=3s", "unready-after=20s"];
+
+/// How long somebody who looks on waits for what the operator is to do, once nothing goes wrong.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// How often they look.
+const GLANCE: Duration = Duration::from_millis(500);
+/// How long a rollout may be under way when it is frozen.
+const ROLLS_FOR: (Duration, Duration) = (Duration::ZERO, Duration::from_secs(40));
+/// How often a third party writes a partition that is held: not so often that it is left alone for a while.
+const FOREIGN_WRITES: (u64, u64) = (1, 4);
+/// From a partition that is put back to the next foreign write.
+const MEDDLES_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(20));
+
+/// A set that is frozen, and what a third party has done to it.
+#[derive(Clone, Debug)]
+pub struct Frozen {
+    /// Its name, and that of its rollout.
+    pub name: String,
+    /// Where it is held.
+    pub partition: u64,
+    /// The pods below that.
+    pub kept: Vec<String>,
+    /// How often those had been deleted before.
+    pub deleted_before: u64,
+    /// How often the third party has lowered the partition.
+    pub writes: u64,
+}
+
+/// What happens while a kind is out of sight.
+#[derive(Debug)]
+struct Unseen {
+    pod: Option<String>,
+    since: Duration,
+    has_rolled: bool,
+}
 
 /// Everybody who does something, for one run.
 pub struct People {
@@ -71,7 +108,7 @@ impl People {
         // Every run rolls at least once.
         sleep(self.dice.time(Duration::from_secs(5), Duration::from_secs(40))).await;
         self.roll().await;
-        let mut lost = None;
+        let (mut lost, mut unseen) = (None, None);
         loop {
             let pause = self.dice.time(BETWEEN.0, BETWEEN.1);
             if self.net.now() + pause >= self.net.plan.chaos {
@@ -79,6 +116,7 @@ impl People {
             }
             sleep(pause).await;
             lost = self.lose_nodes(nodes, lost);
+            unseen = self.harm_unseen(unseen).await;
             let [turn, what] = [self.dice.draw(), self.dice.draw()];
             match turn % 8 {
                 0 | 1 if self.net.plan.has(Fault::Edits) => self.edit(what).await,
@@ -94,6 +132,9 @@ impl People {
         }
         if let Some(node) = lost {
             self.restore(nodes, &node);
+        }
+        if let Some(unseen) = unseen {
+            self.see_again(unseen).await;
         }
     }
 
@@ -164,6 +205,65 @@ impl People {
             template["spec"]["containers"][0]["image"] = bad_image(self.newest).into();
             self.user.patch("statefulsets", &name, &json!({ "spec": { "template": template } })).await;
         }
+    }
+
+    /// Suspends a rollout with `Freeze`, before or after a new version has come, and has a third party write the partition
+    /// again and again.
+    pub async fn freeze(&mut self) -> Result<Frozen, String> {
+        let name = self.some_gated().unwrap_or_default();
+        self.net.trace.line(&format!("{name} is frozen"));
+        self.newest += 1;
+        let under_way = self.whims.happens(500);
+        if under_way {
+            self.give(&name, self.newest, None).await;
+            sleep(self.whims.time(ROLLS_FOR.0, ROLLS_FOR.1)).await;
+        }
+        let fields = json!({ "spec": { "skipCheck": true, "suspendPolicy": "Freeze" } });
+        self.user.patch("phasedrollouts", &name, &fields).await;
+        let is_suspended = |truth: &Truth| {
+            let rollout = truth.rollouts.get(&name).cloned().unwrap_or_default();
+            rollout["status"]["phase"] == "Suspended"
+                && rollout["status"]["observedGeneration"] == rollout["metadata"]["generation"]
+        };
+        self.waits_for(is_suspended, &format!("{name} is not suspended")).await?;
+        if !under_way {
+            self.give(&name, self.newest, None).await;
+        }
+        let is_observed = |truth: &Truth| {
+            let set = truth.sets.get(&name).map(|set| set.object.clone()).unwrap_or_default();
+            set["status"]["observedGeneration"] == set["metadata"]["generation"]
+        };
+        self.waits_for(is_observed, &format!("{name} is not observed")).await?;
+        let partition = self.net.monitor.look_at(|truth| truth.sets.get(&name).and_then(|set| set.partition));
+        let partition = partition.unwrap_or_default();
+        let kept: Vec<_> = (0..partition).map(|ordinal| format!("{name}-{ordinal}")).collect();
+        let deleted_before = self.net.monitor.deletions_of(&kept);
+        let mut frozen = Frozen { name: name.clone(), partition, kept, deleted_before, writes: 0 };
+        for _ in 0..self.whims.among(FOREIGN_WRITES.0, FOREIGN_WRITES.1) {
+            sleep(self.whims.time(MEDDLES_AFTER.0, MEDDLES_AFTER.1)).await;
+            let foreign = self.whims.below(partition + 2);
+            let fields =
+                json!({ "spec": { "updateStrategy": { "rollingUpdate": { "partition": foreign } } } });
+            self.other.patch("statefulsets", &name, &fields).await;
+            frozen.writes += u64::from(foreign < partition);
+            let is_back =
+                |truth: &Truth| truth.sets.get(&name).is_some_and(|set| set.partition == Some(partition));
+            let words = format!("{name} is frozen at {partition} and was set to {foreign}, which stays");
+            self.waits_for(is_back, &words).await?;
+        }
+        Ok(frozen)
+    }
+
+    /// Waits until something is the case; in vain it is a failure.
+    async fn waits_for(&self, is_so: impl Fn(&Truth) -> bool, otherwise: &str) -> Result<(), String> {
+        let until = self.net.now() + PATIENCE;
+        while !self.net.monitor.look_at(&is_so) {
+            if self.net.now() >= until {
+                return Err(format!("goal: {otherwise}"));
+            }
+            sleep(GLANCE).await;
+        }
+        Ok(())
     }
 
     /// A new version for one thing.
@@ -441,6 +541,56 @@ impl People {
             "spec": { "replicas": replicas },
         });
         self.user.patch("statefulsets", set, &fields).await;
+    }
+
+    /// Hides a kind. While pods are out of sight one of a group falls ill, and much later a new version comes: nobody may
+    /// replace pods on what was seen before. Half of the time that begins when all is quiet: then no write of its own keeps
+    /// the operator from acting.
+    async fn harm_unseen(&mut self, unseen: Option<Unseen>) -> Option<Unseen> {
+        match (self.net.open(Fault::Blind), unseen) {
+            (Some(variant), None) if (variant / 25).is_multiple_of(2) || self.is_quiet() => {
+                self.net.sight.hide(variant);
+                let can_harm = self.net.sight.hides("pods").is_some() && !self.net.plan.has(Fault::LateWrite);
+                let pod = self.some_grouped_pod().filter(|_| can_harm);
+                if let Some(pod) = &pod {
+                    self.other.patch("pods", pod, &fault("never-ready")).await;
+                }
+                Some(Unseen { pod, since: self.net.now(), has_rolled: false })
+            }
+            (None, Some(unseen)) => {
+                self.see_again(unseen).await;
+                None
+            }
+            (_, Some(unseen)) if !unseen.has_rolled && unseen.since + KNOWN_AFTER < self.net.now() => {
+                self.newest += 1;
+                for name in self.cast.names() {
+                    self.give(&name, self.newest, None).await;
+                }
+                Some(Unseen { has_rolled: true, ..unseen })
+            }
+            (_, unseen) => unseen,
+        }
+    }
+
+    async fn see_again(&self, unseen: Unseen) {
+        self.net.sight.clear();
+        self.net.trace.line("nothing is out of sight");
+        if let Some(pod) = unseen.pod {
+            self.other.patch("pods", &pod, &fault("")).await;
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.net.monitor.look_at(|truth| goal::missing(truth, &self.cast).is_empty())
+    }
+
+    fn some_grouped_pod(&self) -> Option<String> {
+        let pods: Vec<String> = self.net.monitor.look_at(|truth| {
+            let grouped = |set: &str| truth.sets.get(set).is_some_and(|set| set.group.is_some());
+            let pods = truth.pods.values().filter(|pod| pod.set.as_deref().is_some_and(grouped));
+            pods.map(|pod| pod.name.clone()).collect()
+        });
+        self.whims.pick(&pods).cloned()
     }
 
     fn lose_nodes(&self, nodes: &Running, lost: Option<String>) -> Option<String> {

@@ -14,12 +14,12 @@ use sts_plus_operator::outbound::Reach;
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
-use sts_plus_operator::shell::surroundings::{Chance, Clock, Surroundings};
+use sts_plus_operator::shell::surroundings::{Chance, Clock, Step, Surroundings};
 use sts_plus_planner::planted::{self, Bug};
 use sts_plus_planner::statefulset::world::Features;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::cast::{Cast, NAMESPACE};
 use crate::dice::Dice;
@@ -28,8 +28,9 @@ use crate::goal;
 use crate::hand::Hand;
 use crate::link::{Link, Net};
 use crate::monitor::Monitor;
-use crate::people::People;
+use crate::people::{Frozen, People};
 use crate::prometheus::Way;
+use crate::sight::Sight;
 use crate::trace::Trace;
 use crate::truth::Truth;
 
@@ -43,6 +44,10 @@ const OPERATORS: u64 = 2;
 const DEAD: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(20));
 /// How wrong a clock may be, in seconds either way.
 const SKEW: u64 = 120;
+/// By how much a clock is set, in seconds: from less than a gate's answers stay fresh to more than any deadline. Whoever has
+/// a clock that is set back waits that much longer for what has to be so many seconds old, so this stays well below
+/// [`CONVERGES`].
+const STEPS: [i64; 4] = [30, 2 * 60, 6 * 60, 20 * 60];
 /// How long it may take to reach the goal after the last trouble, in virtual time.
 const CONVERGES: Duration = Duration::from_hours(1);
 /// How long nobody may write anything at the goal, in virtual time.
@@ -126,9 +131,10 @@ impl Script {
         trace.line(&format!("seed {seed}: {faults}"));
         let failures = match Server::new(settings) {
             Ok(server) => {
-                let monitor = Monitor::new(server.clone(), trace.clone());
-                let streams = Dice::new(seed, "streams").happens(700);
                 let began = Instant::now();
+                let sight = Sight::until(began + plan.chaos);
+                let monitor = Monitor::new(server.clone(), trace.clone(), &plan, &sight);
+                let streams = Dice::new(seed, "streams").happens(700);
                 let net = Net {
                     server,
                     plan: Arc::new(plan),
@@ -136,6 +142,7 @@ impl Script {
                     trace: trace.clone(),
                     monitor: monitor.clone(),
                     streams,
+                    sight,
                 };
                 let mut failures = on_stage(&net, &cast, seed, (dawn, clock)).await;
                 failures.splice(0..0, monitor.violations());
@@ -215,8 +222,29 @@ async fn on_stage(
         people.err().await;
         failures = settle(net, &people, |truth| goal::not_taken_back(truth, cast)).await;
     }
+    if cast.freezes && failures.is_empty() && net.monitor.violations().is_empty() {
+        failures = held(net, &mut people).await;
+    }
     nodes.stop().await;
     tasks.shutdown().await;
+    failures
+}
+
+/// A suspended rollout with `Freeze` holds its set against a third party; what is wrong if it does not.
+async fn held(net: &Net, people: &mut People) -> Vec<String> {
+    let frozen = match people.freeze().await {
+        Ok(frozen) => frozen,
+        Err(words) => return vec![words],
+    };
+    let mut failures = settle(net, people, |truth| goal::not_held(truth, &frozen)).await;
+    let deleted = net.monitor.deletions_of(&frozen.kept) - frozen.deleted_before;
+    // The set's own controller may be faster than whoever puts the partition back, by one pod.
+    if failures.is_empty() && deleted > frozen.writes {
+        let Frozen { name, writes, .. } = &frozen;
+        failures.push(format!(
+            "goal: {deleted} pods of {name}, which is frozen, went for {writes} foreign writes"
+        ));
+    }
     failures
 }
 
@@ -261,12 +289,19 @@ impl Who {
         if matches!(self, Self::Operator(_)) {
             return std::future::pending().await;
         }
-        let now = net.now();
-        let next =
-            net.plan.windows(Fault::StoppedController).map(|window| window.from).find(|from| *from > now);
-        match next {
-            Some(from) => sleep(from.saturating_sub(now)).await,
-            None => std::future::pending().await,
+        loop {
+            let now = net.now();
+            let next = net.plan.windows(Fault::StoppedController).find(|window| window.from > now);
+            let Some(window) = next.copied() else { return std::future::pending().await };
+            sleep(window.from.saturating_sub(now)).await;
+            if window.variant.is_multiple_of(4) {
+                return;
+            }
+            // Mostly it is stopped when it is needed: a partition is lowered, and its pod stays.
+            let rest = window.until.saturating_sub(net.now());
+            if timeout(rest, net.monitor.lowered()).await.is_ok() {
+                return;
+            }
         }
     }
 
@@ -278,6 +313,22 @@ impl Who {
             sleep(window.until.saturating_sub(net.now())).await;
         }
     }
+}
+
+/// How the clock of one process is set in the course of a run: it is put right again, except after every fourth step forward.
+fn steps(net: &Net, number: u64) -> Vec<Step> {
+    let windows = net.plan.windows(Fault::SteppedClock).filter(|window| window.variant % 3 != number);
+    let steps = windows.flat_map(|window| {
+        let by = STEPS.get(usize::try_from(window.variant / 3 % 4).unwrap_or_default()).copied();
+        let by = SignedDuration::from_secs(by.unwrap_or_default());
+        let forward = (window.variant / 12).is_multiple_of(2);
+        let by = if forward { by } else { -by };
+        let back = !forward || !(window.variant / 24).is_multiple_of(4);
+        let at = |time: Duration| net.began + time;
+        let first = Step { at: at(window.from), by };
+        std::iter::once(first).chain(back.then(|| Step { at: at(window.until), by: -by }))
+    });
+    steps.collect()
 }
 
 /// The lives of one process, one after the other.
@@ -293,8 +344,12 @@ async fn lives(net: Net, who: Who, controllers: Controllers, seed: u64, dawn: Ti
         );
         let skew = if net.plan.has(Fault::SkewedClock) { skew } else { SignedDuration::ZERO };
         let since = SignedDuration::try_from(net.now()).unwrap_or_default();
-        let surroundings =
-            Surroundings { clock: Clock::at(dawn + since + skew), chance: Chance::seeded(dice.draw()) };
+        // What was done to the machine's clock before this life holds in it.
+        let (past, to_come): (Vec<_>, Vec<_>) =
+            steps(&net, number).into_iter().partition(|step| step.at <= Instant::now());
+        let stepped: SignedDuration = past.iter().map(|step| step.by).sum();
+        let clock = Clock::at(dawn + since + skew + stepped).with_steps(to_come);
+        let surroundings = Surroundings { clock, chance: Chance::seeded(dice.draw()) };
         let settings = Settings {
             scope: Scope::Cluster,
             controllers,

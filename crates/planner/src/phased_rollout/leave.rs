@@ -9,6 +9,7 @@ use super::policy::Policy;
 use super::wait::Wait;
 use super::{Announcement, Draft, Plan, World};
 use crate::plan::{Action, Batch};
+use crate::planted::{self, Bug};
 use crate::reason::Severity;
 use crate::set::{SetRow, Strategy};
 
@@ -93,7 +94,9 @@ impl Draft<'_> {
         self.status.phase = Some(Phase::Suspended);
         if policy.suspend == ReleasePolicy::Freeze {
             let own = self.frozen_at(set, partition);
-            if let Some(contested) = self.hold(set, partition, own) {
+            if !planted::has(Bug::FreezeNotHeld)
+                && let Some(contested) = self.hold(set, partition, own)
+            {
                 return contested;
             }
         } else {

@@ -1,0 +1,67 @@
+//! The kind that operators can neither list nor watch at present, if there is one.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Nothing is hidden.
+const CLEAR: u64 = 0;
+/// Whatever was read or decided before arrives within this time: an answer and a write may take 9 s each.
+const UNDER_WAY: Duration = Duration::from_secs(40);
+
+/// What is hidden; clones are the same.
+#[derive(Clone, Debug)]
+pub struct Sight {
+    /// From then on nothing is hidden, whoever forgets to say so.
+    ends: Instant,
+    hidden: Arc<AtomicU64>,
+    since: Arc<Mutex<Option<Instant>>>,
+    changed: Arc<Notify>,
+}
+
+impl Sight {
+    /// Nothing is hidden yet, nor from this time on.
+    pub fn until(ends: Instant) -> Self {
+        Self { ends, hidden: Arc::default(), since: Arc::default(), changed: Arc::default() }
+    }
+
+    /// Hides a kind: pods four times out of five. The variant also decides how requests for it fail.
+    pub fn hide(&self, variant: u64) {
+        self.hidden.store(variant.max(CLEAR + 1), Ordering::Relaxed);
+        self.set_since(Some(Instant::now()));
+        self.changed.notify_waiters();
+    }
+
+    /// Hides nothing any more.
+    pub fn clear(&self) {
+        self.hidden.store(CLEAR, Ordering::Relaxed);
+        self.set_since(None);
+    }
+
+    /// Whether something has been hidden for so long that nobody may rely on what was seen before.
+    pub fn is_lost(&self) -> bool {
+        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.is_some_and(|since| since.elapsed() > UNDER_WAY) && Instant::now() < self.ends
+    }
+
+    fn set_since(&self, since: Option<Instant>) {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    /// The variant, where this kind is hidden.
+    pub fn hides(&self, kind: &str) -> Option<u64> {
+        let variant = self.hidden.load(Ordering::Relaxed);
+        let hidden = if variant.is_multiple_of(5) { "statefulsets" } else { "pods" };
+        (variant != CLEAR && kind == hidden && Instant::now() < self.ends).then_some(variant)
+    }
+
+    /// Waits until this kind is hidden.
+    pub async fn lost(&self, kind: &str) {
+        while self.hides(kind).is_none() {
+            self.changed.notified().await;
+        }
+    }
+}
