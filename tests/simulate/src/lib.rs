@@ -34,5 +34,6 @@ pub mod people;
 pub mod prometheus;
 pub mod run;
 pub mod sight;
+pub mod terms;
 pub mod trace;
 pub mod truth;

@@ -275,6 +275,8 @@ impl Link {
         if call.writes() {
             self.say(call, &format!("-> {}", code.as_u16()));
             self.net.monitor.sent(&self.name, call, sent, code.is_success());
+        } else if code.is_success() {
+            self.net.monitor.answered(&self.name, call);
         }
         Ok(answer.map(boxed))
     }
@@ -339,6 +341,7 @@ impl Link {
         if !answer.status().is_success() {
             return Ok(answer.map(boxed));
         }
+        self.net.monitor.answered(&self.name, call);
         let (head, body) = answer.into_parts();
         let lines = BodyStream::new(body).filter_map(|frame| async { frame.ok()?.into_data().ok() });
         let flow = Flow {

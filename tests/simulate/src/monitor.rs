@@ -15,6 +15,7 @@ use crate::call::Call;
 use crate::faults::Plan;
 use crate::prometheus::Heard;
 use crate::sight::Sight;
+use crate::terms::Terms;
 use crate::trace::Trace;
 use crate::truth::{BEHIND, Pod, Set, Truth, text};
 
@@ -62,6 +63,7 @@ struct Inner {
     /// The gates that each rollout has shown, by when they say that they began, and when they were first seen.
     gates: BTreeMap<(String, String), Duration>,
     absence: Absence,
+    terms: Terms,
 }
 
 /// What a write was about when it was sent.
@@ -73,7 +75,12 @@ pub struct Sent {
 impl Monitor {
     /// One who looks at a server from now on.
     pub fn new(server: Server, trace: Trace, plan: &Plan, sight: &Sight) -> Self {
-        let inner = Inner { seen: server.version(), absence: Absence::new(plan, sight), ..Inner::default() };
+        let inner = Inner {
+            seen: server.version(),
+            absence: Absence::new(plan, sight),
+            terms: Terms::new(plan),
+            ..Inner::default()
+        };
         Self {
             server,
             trace,
@@ -249,6 +256,9 @@ impl Monitor {
         self.catch_up();
         let now = self.began.elapsed();
         let mut inner = self.lock();
+        if call.is_about_lease() && accepted {
+            inner.terms.lease_written(now, who, call);
+        }
         if call.takes_a_pod() {
             self.judge_preconditions(&mut inner, who, call);
             if let Some(pod) = sent.pod.filter(|_| accepted) {
@@ -262,6 +272,12 @@ impl Monitor {
         {
             self.judge_step(&mut inner, now, who, call, before, &outdated);
         }
+    }
+
+    /// A request that changes nothing was answered well.
+    pub fn answered(&self, who: &str, call: &Call) {
+        let now = self.began.elapsed();
+        self.lock().terms.answered(now, who, call);
     }
 
     fn judge_preconditions(&self, inner: &mut Inner, who: &str, call: &Call) {
@@ -337,6 +353,9 @@ impl Monitor {
         }
         if pod.serves() && inner.absence.is_blind() {
             broken.push(format!("I14: {who} deletes {} although nobody can see what there is", pod.name));
+        }
+        if pod.serves() && set.strategy == "OnDelete" && inner.terms.is_unread(who) {
+            broken.push(format!("rule C: {who} deletes {} before it has read pods in its term", pod.name));
         }
         if pod.serves()
             && set.strategy == "OnDelete"
@@ -447,6 +466,12 @@ impl Monitor {
         if costs && let Some(other) = inner.absence.long_elsewhere(now, &inner.truth, &call.name, &set) {
             broken.push(format!(
                 "I14: {who} releases {released:?} of {} although {other} of another zone has long not served",
+                call.name
+            ));
+        }
+        if costs && inner.terms.is_unread(who) {
+            broken.push(format!(
+                "rule C: {who} releases {released:?} of {} before it has read pods in its term",
                 call.name
             ));
         }

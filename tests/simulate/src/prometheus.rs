@@ -143,7 +143,10 @@ impl Way {
                 ),
             ),
         ];
-        (self.dice.pick(&lies).cloned().unwrap_or_default(), false)
+        // Half of the lies are failures: those alone show whether a failure ends a streak, because each error does.
+        let (failures, errors) = lies.split_at(3);
+        let lies = if self.dice.happens(500) { failures } else { errors };
+        (self.dice.pick(lies).cloned().unwrap_or_default(), false)
     }
 }
 

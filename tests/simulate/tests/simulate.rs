@@ -29,13 +29,14 @@ const ONCE_BAD: [(u64, &str); 8] = [
     (701_048, "a claim that a former set has given to its pod goes with that pod"),
 ];
 /// The planted faults that must be seen, and the seed by which each was last: looked at first.
-const SEEN_BY: [(Bug, u64); 21] = [
+const SEEN_BY: [(Bug, u64); 23] = [
     (Bug::NoPreconditions, 1),
     (Bug::OneTooMany, 5),
     (Bug::TerminatingServes, 5),
     (Bug::GateSkipped, 1),
     (Bug::ErrorPasses, 4),
     (Bug::PassCountsTwice, 4),
+    (Bug::RowSurvivesFailure, 177),
     (Bug::RollbackForgotten, 21),
     (Bug::PartitionIgnored, 1),
     (Bug::UpdatedRollAgain, 1),
@@ -44,13 +45,14 @@ const SEEN_BY: [(Bug, u64); 21] = [
     (Bug::OrphansLeft, 25),
     (Bug::ClaimsAlwaysGo, 76),
     (Bug::OtherZonesIgnored, 1),
-    (Bug::LoweredPartitionIgnored, 9),
+    (Bug::LoweredPartitionIgnored, 35),
     (Bug::FreezeNotHeld, 6),
     (Bug::StaleViewTrusted, 164),
     (Bug::TimersForgotten, 1),
     (Bug::FailuresForgotten, 17),
     (Bug::GoneWithoutList, 34),
     (Bug::DeadWatchTrusted, 21),
+    (Bug::InconsistentView, 1),
 ];
 
 fn main() -> ExitCode {
