@@ -66,6 +66,7 @@ pub(crate) async fn measure(bed: &mut Bed, binary: &Path) -> Result<Section> {
     create(&sets(&client), (0..ASKING).map(asking_set)).await?;
     let mut servers = JoinSet::new();
     for (round, answer) in answers().into_iter().enumerate() {
+        until_ready(&sets(&client)).await?;
         let url = serve(&mut servers, answer).await?;
         let all = (0..ASKING).map(|number| rollout(&asking(number), &asking(number), &url));
         create(&rollouts(&client), all).await?;
@@ -198,6 +199,22 @@ async fn delete_all(api: &Api<DynamicObject>) -> Result<()> {
         if page.items.is_empty() { Ok(()) } else { Err(NotYet::saw(others + 1)) }
     });
     Ok(left.await?)
+}
+
+/// Waits until the sets whose rollouts ask have their pods: what changes before that is no rollout.
+async fn until_ready(sets: &Api<DynamicObject>) -> Result<()> {
+    for number in 0..ASKING {
+        let ready = try_until(DEADLINE, format!("the pod of {}", asking(number)), || async {
+            let set = sets.get(&asking(number)).await?;
+            let status = |field: &str| set.data.pointer(&format!("/status/{field}"));
+            let observed = status("observedGeneration").and_then(Value::as_i64) == set.metadata.generation;
+            let updated = status("currentRevision") == status("updateRevision");
+            let ready = status("readyReplicas") == Some(&json!(1));
+            if observed && updated && ready { Ok(()) } else { Err(NotYet::saw(&set.data)) }
+        });
+        ready.await?;
+    }
+    Ok(())
 }
 
 /// Waits until all rollouts have this in their status.
