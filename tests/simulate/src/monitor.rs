@@ -354,7 +354,7 @@ impl Monitor {
         if pod.serves() && inner.absence.is_blind() {
             broken.push(format!("I14: {who} deletes {} although nobody can see what there is", pod.name));
         }
-        if pod.serves() && set.strategy == "OnDelete" && inner.terms.is_unread(who) {
+        if pod.serves() && set.strategy == "OnDelete" && inner.terms.is_unread(now, who) {
             broken.push(format!("rule C: {who} deletes {} before it has read pods in its term", pod.name));
         }
         if pod.serves()
@@ -469,7 +469,7 @@ impl Monitor {
                 call.name
             ));
         }
-        if costs && inner.terms.is_unread(who) {
+        if costs && inner.terms.is_unread(now, who) {
             broken.push(format!(
                 "rule C: {who} releases {released:?} of {} before it has read pods in its term",
                 call.name

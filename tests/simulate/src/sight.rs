@@ -9,8 +9,9 @@ use tokio::time::Instant;
 
 /// Nothing is hidden.
 const CLEAR: u64 = 0;
-/// Whatever was read or decided before arrives within this time: an answer and a write may take 9 s each.
-const UNDER_WAY: Duration = Duration::from_secs(40);
+/// From then on nobody may rely on what was seen before: a source that is silent, because its request hangs, is relied on
+/// for 90 s, and whatever was read or decided until then arrives within 40 s, since an answer and a write may take 9 s each.
+const LOST_AFTER: Duration = Duration::from_secs(130);
 
 /// What is hidden; clones are the same.
 #[derive(Clone, Debug)]
@@ -44,7 +45,7 @@ impl Sight {
     /// Whether something has been hidden for so long that nobody may rely on what was seen before.
     pub fn is_lost(&self) -> bool {
         let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
-        since.is_some_and(|since| since.elapsed() > UNDER_WAY) && Instant::now() < self.ends
+        since.is_some_and(|since| since.elapsed() > LOST_AFTER) && Instant::now() < self.ends
     }
 
     fn set_since(&self, since: Option<Instant>) {

@@ -6,6 +6,9 @@ use std::time::Duration;
 use crate::call::Call;
 use crate::faults::{Fault, Plan};
 
+/// What an operator sends just before its term ends may arrive after it has begun another one: a request takes 5 s at most.
+const UNDER_WAY: Duration = Duration::from_secs(10);
+
 /// When the terms of operators began, and when they last read the pods.
 #[derive(Debug, Default)]
 pub struct Terms {
@@ -40,8 +43,9 @@ impl Terms {
     }
 
     /// Whether an operator disrupts something although it has not read the pods in its term.
-    pub fn is_unread(&self, who: &str) -> bool {
-        let read = self.read.get(who);
-        self.is_judged && self.began.get(who).is_some_and(|(_, began)| read.is_none_or(|read| read < began))
+    pub fn is_unread(&self, now: Duration, who: &str) -> bool {
+        let unread = |began: Duration| self.read.get(who).is_none_or(|read| *read < began);
+        let began = self.began.get(who).map(|(_, began)| *began);
+        self.is_judged && began.is_some_and(|began| unread(began) && began + UNDER_WAY < now)
     }
 }
