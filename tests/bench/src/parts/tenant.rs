@@ -12,7 +12,8 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use sts_plus_api::keys;
-use sts_plus_harness::wait::{NotYet, try_until};
+use sts_plus_harness::Identity;
+use sts_plus_harness::wait::{NotYet, try_until, try_until_stable};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -32,6 +33,8 @@ const ASKING: usize = 16;
 const ANSWER: usize = 4 * 1024 * 1024;
 /// Requests that the tenant makes at once.
 const PARALLEL_WRITES: usize = 32;
+/// An operator that has not asked for anything for this long has nothing to do.
+const QUIET: Duration = Duration::from_secs(3);
 /// Creating ten thousand objects takes two or three minutes on two idle cores.
 const DEADLINE: Duration = Duration::from_mins(20);
 
@@ -45,14 +48,14 @@ pub(crate) async fn measure(bed: &mut Bed, binary: &Path) -> Result<Section> {
 
     say!("(t) {SETS} sets of one group");
     create(&sets(&client), (0..SETS).map(empty_set)).await?;
-    bed.settled(&identity).await?;
+    at_rest(bed, &identity).await?;
     rows.push(peak(&format!("{SETS} sets without replicas, one group, equal labels"), &operator)?);
 
     say!("(t) {ROLLOUTS} rollouts of one set");
     let nobody = "http://127.0.0.1:9/";
     let many = (0..ROLLOUTS).map(|number| rollout(&format!("many-{number}"), "set-0", nobody));
     create(&rollouts(&client), many).await?;
-    bed.settled(&identity).await?;
+    at_rest(bed, &identity).await?;
     rows.push(peak(&format!("besides, {ROLLOUTS} rollouts that name one set"), &operator)?);
 
     say!("(t) the deletion of those rollouts");
@@ -81,6 +84,18 @@ pub(crate) async fn measure(bed: &mut Bed, binary: &Path) -> Result<Section> {
     }
     rows.push(peak(&format!("besides, {ASKING} checks at once with answers of 4 MiB"), &operator)?);
     Ok(Section::of("t", rows))
+}
+
+/// Waits until the operator has asked for nothing for a while but its lease and events, which are paced: ten thousand of them
+/// take a quarter of an hour.
+async fn at_rest(bed: &Bed, identity: &Identity) -> Result<()> {
+    let rest = try_until_stable(DEADLINE, QUIET, "the operator to be at rest", || async {
+        let requests = bed.plane.requests(identity)?;
+        let counted = |resource: &str| !matches!(resource, "leases" | "events");
+        Ok(requests.iter().filter(|request| counted(&request.resource)).count())
+    });
+    rest.await?;
+    Ok(())
 }
 
 fn peak(measure: &str, operator: &Operator) -> Result<Row> {
