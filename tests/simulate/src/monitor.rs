@@ -55,7 +55,7 @@ struct Inner {
     heard: Vec<Heard>,
     /// The lowest partition that operators gave each set since its template changed, and when that was: the gates down to
     /// it have passed.
-    passed: BTreeMap<String, (Duration, u64)>,
+    passed: BTreeMap<String, Passed>,
     /// Claims that a set has given to a pod, as its policy says, by the UID of that set.
     condemned: BTreeMap<String, String>,
     /// How often operators have deleted the pods of each name.
@@ -64,6 +64,16 @@ struct Inner {
     gates: BTreeMap<(String, String), Duration>,
     absence: Absence,
     terms: Terms,
+}
+
+/// How far an operator has come with a template.
+#[derive(Clone, Copy)]
+struct Passed {
+    /// Since when the set has that template.
+    template: Duration,
+    /// The lowest partition, and when it was first written. A foreign partition that is taken back begins no new step.
+    partition: u64,
+    at: Duration,
 }
 
 /// What a write was about when it was sent.
@@ -394,11 +404,14 @@ impl Monitor {
         }
         // A foreign partition that is taken back lets nobody pass who had not passed before.
         let changed = set.template.since();
-        let known = inner.passed.get(&call.name).filter(|(since, _)| *since == changed);
-        let passed = known.map_or(u64::MAX, |(_, partition)| *partition);
+        let first = Passed { template: changed, partition: u64::MAX, at: changed };
+        let known = inner.passed.get(&call.name).copied().filter(|known| known.template == changed);
+        let Passed { partition: passed, at: began, .. } = known.unwrap_or(first);
         if after < before {
             self.lowered.notify_waiters();
-            inner.passed.insert(call.name.clone(), (changed, passed.min(after)));
+        }
+        if after < before.min(passed) {
+            inner.passed.insert(call.name.clone(), Passed { template: changed, partition: after, at: now });
         }
         let released: Vec<_> = outdated
             .iter()
@@ -432,8 +445,6 @@ impl Monitor {
         let needed = usize::try_from(check["successThreshold"].as_u64().unwrap_or(1)).unwrap_or(1);
         let period = Duration::from_secs(check["periodSeconds"].as_u64().unwrap_or(1).max(1));
         let limit = Duration::from_secs(check["query"]["timeoutSeconds"].as_u64().unwrap_or(10));
-        // The partition has changed just now; the step began when it changed before that, or when the rollout did.
-        let began = set.partition_past.before_last().max(Duration::ZERO);
         let heard: Vec<_> =
             inner.heard.iter().filter(|heard| heard.rollout == name && heard.at >= began).collect();
         let refuted = heard

@@ -11,7 +11,7 @@ use sts_plus_operator::outbound::{Dial, Dialled, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::sleep;
 
-use crate::cast::{self, GATED};
+use crate::cast;
 use crate::dice::Dice;
 use crate::faults::Fault;
 use crate::link::Net;
@@ -78,12 +78,12 @@ impl Way {
             }
         };
         let rollout = body.split("rollout%3D%22").nth(1).and_then(|rest| rest.split('%').next());
-        // What else is asked is the nonsense that the user has made of the query.
+        // What else is asked is the nonsense that the user has made of a query: nobody knows whose.
         let (says, passed) = match rollout {
             Some(rollout) => self.says(rollout),
             None => ((400, unparsed()), false),
         };
-        let rollout = rollout.unwrap_or(GATED).to_owned();
+        let rollout = rollout.map(ToOwned::to_owned);
         if self.net.open(Fault::PrometheusSlow).is_some() {
             sleep(self.dice.time(SLOW.0, SLOW.1)).await;
         }
@@ -93,7 +93,9 @@ impl Way {
             says.1.len(),
             says.1
         );
-        if stream.write_all(answer.as_bytes()).await.is_ok() {
+        if stream.write_all(answer.as_bytes()).await.is_ok()
+            && let Some(rollout) = rollout
+        {
             let at = self.net.now();
             self.net.monitor.heard(Heard { who: self.who, rollout, passed, at });
         }

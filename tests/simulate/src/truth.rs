@@ -102,11 +102,6 @@ impl<T: PartialEq + Clone> Past<T> {
         self.0.iter().skip(first).map(|(_, value)| value)
     }
 
-    /// When it became what it was before it became what it is.
-    pub fn before_last(&self) -> Duration {
-        self.0.iter().rev().nth(1).map(|(at, _)| *at).unwrap_or_default()
-    }
-
     /// Whether it has never been anything else.
     pub fn never_changed(&self) -> bool {
         self.0.len() == 1
