@@ -355,10 +355,13 @@ impl Monitor {
         if pod.serves() && protected && status["currentRevision"] == pod.revision.as_str() {
             broken.push(format!("I6: {who} deletes {}, which is below the partition", pod.name));
         }
-        // Whoever goes serving must be outdated, as far as anybody could know.
+        // Whoever goes serving must be outdated, as far as anybody could know, or be on the way back.
         let wanted = set.update.within(now, BEHIND).collect::<Vec<_>>();
-        let settled = set.template.since() + BEHIND < now && wanted.len() == 1;
-        if pod.serves() && settled && wanted.first().is_some_and(|update| **update == pod.revision) {
+        let observed = status["observedGeneration"] == set.object["metadata"]["generation"];
+        let settled = observed && set.template.since() + BEHIND < now && wanted.len() == 1;
+        let goes_back = pod.ordinal() < set.partition && status["currentRevision"] != pod.revision.as_str();
+        let is_updated = wanted.first().is_some_and(|update| **update == pod.revision);
+        if pod.serves() && settled && is_updated && !goes_back {
             broken.push(format!("I13: {who} deletes {}, which serves and is up to date", pod.name));
         }
         if pod.serves() && inner.absence.is_blind() {
