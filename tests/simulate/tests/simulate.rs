@@ -18,7 +18,7 @@ const SEARCHED: u64 = 300;
 /// How many of them are one trial.
 const TOGETHER: u64 = 10;
 /// Seeds that once failed, and what it was; they are run whatever the number of seeds.
-const ONCE_BAD: [(u64, &str); 8] = [
+const ONCE_BAD: [(u64, &str); 17] = [
     (41, "a clock that lags lets pods seem unready for as long"),
     (77, "a gate's time counts once, also where the answer to the write that says so is lost"),
     (108, "a pod is made of a template that has just been replaced"),
@@ -27,6 +27,15 @@ const ONCE_BAD: [(u64, &str); 8] = [
     (667, "the same, and nobody hears of it for long"),
     (768, "a foreign partition is taken back after its gates have passed"),
     (701_048, "a claim that a former set has given to its pod goes with that pod"),
+    (2_000_326, "a deletion arrives after its operator has begun another term"),
+    (2_000_368, "a watch whose request hangs is silent, and relied on for a while"),
+    (2_000_603, "the same, for a group"),
+    (2_001_501, "a deletion arrives late in another term, with stale reads"),
+    (3_000_109, "a foreign partition that is taken back does not begin the gate anew"),
+    (3_000_139, "nonsense in the query of one rollout says nothing about another one"),
+    (4_000_004, "the same, before the first step"),
+    (5_000_908, "a template that nobody observes for minutes"),
+    (5_001_394, "a rollback waits for minutes before it deletes"),
 ];
 /// The planted faults that must be seen, and the seed by which each was last: looked at first.
 const SEEN_BY: [(Bug, u64); 23] = [

@@ -63,7 +63,7 @@ pub(crate) async fn measure(bed: &mut Bed, binary: &Path) -> Result<Section> {
     delete_all(&rollouts(&client)).await?;
     let took = milliseconds(began.elapsed());
     rows.push(Row::plain("their deletion, until the last is gone", took, ""));
-    rows.push(peak("memory until then", &operator)?);
+    rows.push(peak("until the last of them is gone", &operator)?);
 
     say!("(t) {ASKING} rollouts with answers of {ANSWER} bytes");
     create(&sets(&client), (0..ASKING).map(asking_set)).await?;
