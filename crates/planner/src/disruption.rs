@@ -140,8 +140,8 @@ impl<'d> Gatekeeper<'d> {
 
     /// May this pod of a revision that failed go back to the one before?
     ///
-    /// As [`Gatekeeper::ask`], but a pod that is not Ready costs nothing more by going, however many others are down: a
-    /// way back must be open from a state in which the new revision never gets Ready.
+    /// As [`Gatekeeper::ask`], but every dead pod costs nothing: a way back must be open from a state in which no container
+    /// of the new revision ever runs. One of which a container runs may still vote in a quorum.
     pub fn ask_back(&mut self, set: &Arc<str>, pod: &Arc<PodRow>) -> Result<Permit, Reason> {
         self.decide(set, pod, Wish::BringBack)
     }
@@ -158,12 +158,9 @@ impl<'d> Gatekeeper<'d> {
         }
         let why = mine.health.why_down(&pod.name);
         let not_ready = matches!(why, Some(Why::Broken(_) | Why::NotReady));
-        let free = match wish {
-            Wish::Replace => dead && matches!(why, Some(Why::Broken(_))),
-            Wish::BringBack => not_ready,
-        };
+        let free = dead && (wish == Wish::BringBack || matches!(why, Some(Why::Broken(_))));
         let (uncounted, under_way) = match wish {
-            Wish::Replace if not_ready && outdated => {
+            _ if not_ready && outdated => {
                 (self.left_behind(mine), self.granted_of(mine, |grant| !mine.is_down(&grant.pod)))
             }
             Wish::Replace => (0, self.granted_of(mine, |grant| grant.costs_budget)),

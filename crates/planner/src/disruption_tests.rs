@@ -153,21 +153,48 @@ fn a_pod_that_would_be_rebuilt_as_it_is_is_not_replaced_for_being_down() {
     }
 }
 
+/// What each pod is answered on the way back, one after the other.
+#[track_caller]
+fn answers_back(domain: &[Zone<'_>], pods: &[&str], expected: &[&str]) {
+    let guarded = guarded(domain);
+    let mut gatekeeper = Gatekeeper::new(&guarded);
+    let mut answer = |pod: &&str| gatekeeper.ask_back(&"a".into(), &seen(domain, pod));
+    let answers: Vec<_> =
+        pods.iter().map(|pod| answer(pod).map_or_else(|reason| reason.kind(), |_| "may go")).collect();
+    assert_eq!(answers, expected, "{pods:?}");
+}
+
 #[test]
-fn on_the_way_back_a_pod_that_is_down_goes_for_nothing_however_many_others_are() {
-    let down = [("a-0", Is::NotReady), ("a-1", Is::NotReady), ("a-2", Is::Settling)];
-    for (down, pod_name, expected) in [
-        (&down[..], "a-0", "may go"),
-        (&down[..], "a-2", "BudgetSpent"),
-        (&down[2..], "a-2", "may go"),
-        (&down[2..], "a-3", "BudgetSpent"),
-        (&[], "a-3", "may go"),
-    ] {
-        let domain = [zone("a", 1, down)];
-        let pod = seen(&domain, pod_name);
-        let answer = Gatekeeper::new(&guarded(&domain)).ask_back(&"a".into(), &pod);
-        assert_eq!(answer.map_or_else(|reason| reason.kind(), |_| "may go"), expected, "{pod_name} {down:?}");
+fn on_the_way_back_pods_of_which_a_container_runs_are_deleted_within_the_budget() {
+    for lost in [Is::NotReady, Is::BrokenInPart] {
+        let down = [("a-0", lost), ("a-1", lost), ("a-2", lost)];
+        answers_back(&[zone("a", 1, &down)], &["a-0", "a-1"], &["may go", "BudgetSpent"]);
+        answers_back(&[zone("a", 2, &down)], &["a-0", "a-1", "a-2"], &["may go", "may go", "BudgetSpent"]);
+        for gone in [Is::Missing, Is::Terminating] {
+            let replaced = [("a-0", lost), ("a-1", gone)];
+            answers_back(&[zone("a", 1, &replaced)], &["a-0"], &["BudgetSpent"]);
+        }
+        let coming_back = [("a-0", lost), ("a-1", Is::NotReady), ("a-1", Is::Updated)];
+        answers_back(&[zone("a", 1, &coming_back)], &["a-0"], &["BudgetSpent"]);
     }
+}
+
+#[test]
+fn on_the_way_back_dead_pods_are_deleted_however_many_others_are_down() {
+    for lost in [Is::Dead, Is::Broken] {
+        let down = [("a-0", lost), ("a-1", lost), ("a-2", Is::Missing)];
+        answers_back(&[zone("a", 1, &down)], &["a-0", "a-1", "a-3"], &["may go", "may go", "BudgetSpent"]);
+    }
+}
+
+#[test]
+fn on_the_way_back_a_pod_that_has_just_become_ready_is_counted_once() {
+    let settling = [("a-2", Is::Settling)];
+    answers_back(&[zone("a", 1, &settling)], &["a-2"], &["may go"]);
+    answers_back(&[zone("a", 1, &settling)], &["a-3"], &["BudgetSpent"]);
+    answers_back(&[zone("a", 1, &[])], &["a-3"], &["may go"]);
+    let two = [("a-0", Is::NotReady), ("a-2", Is::Settling)];
+    answers_back(&[zone("a", 1, &two)], &["a-2"], &["BudgetSpent"]);
 }
 
 #[test]
