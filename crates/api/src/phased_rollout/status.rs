@@ -39,6 +39,10 @@ pub struct PhasedRolloutStatus {
     /// The revision that the pods had before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous_revision: Option<String>,
+    /// Revisions of pods that the set has adopted: it was created again over them with another template. Each of these pods
+    /// waits for its gate, and until all of them have been replaced a failure can only pause.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub adopted_revisions: Vec<String>,
     /// When the present or last rollout began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout_start_time: Option<Timestamp>,
@@ -48,6 +52,9 @@ pub struct PhasedRolloutStatus {
     /// The partition that was last decided on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<i32>,
+    /// Whether the partition of a suspended set holds every pod, however many replicas it gets.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub holds_every_pod: bool,
     /// The present gate; absent when nothing rolls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolling_pod_status: Option<GateStatus>,

@@ -13,6 +13,7 @@ use super::gate::later;
 use super::manage::Scene;
 use super::wait::Wait;
 use crate::disruption::Gatekeeper;
+use crate::health::Why;
 
 /// The parts of a deadline in which its time is written: a process that ends loses one of them at most, and a gate costs
 /// no more than this many writes.
@@ -59,15 +60,38 @@ fn written(gate: &GateStatus) -> SignedDuration {
 
 impl Draft<'_> {
     /// Whether the gate's time runs while it waits for this. While another set of the group keeps the step from being taken
-    /// the checks prove nothing about the revision: their streak gets old and starts again.
-    pub(super) fn counts(&self, scene: &Scene<'_>, wait: &Wait) -> bool {
-        wait.runs_the_deadline() && !(wait.is_about_checks() && self.is_held_by_others(scene))
+    /// the checks prove nothing about the revision: their streak gets old and starts again. Nor does a pod that is down and
+    /// has not been replaced by it.
+    pub(super) fn counts(&self, scene: &Scene<'_>, gate: &GateStatus, wait: &Wait) -> bool {
+        match wait {
+            Wait::PodsNotAvailable { .. } => self.has_lost_a_new_pod(scene, gate),
+            wait if wait.is_about_checks() => !self.is_held_by_others(scene),
+            wait => wait.runs_the_deadline(),
+        }
+    }
+
+    /// Whether a pod that the gates have let through is down. One that is Ready and will not have been for long enough within
+    /// minReadySeconds is not: its time is that of another clock.
+    fn has_lost_a_new_pod(&self, scene: &Scene<'_>, gate: &GateStatus) -> bool {
+        let set = scene.set();
+        let first = set.first_ordinal.saturating_add(u32::try_from(gate.partition).unwrap_or(0));
+        let settled_by = later(self.now, set.min_ready);
+        scene.member.pods.iter().any(|pod| {
+            let new = scene.member.wanted_ordinal(pod).is_some_and(|ordinal| ordinal >= first);
+            new && match scene.health.why_down(&pod.name) {
+                None => false,
+                Some(Why::Settling { until }) => *until <= settled_by,
+                Some(_) => true,
+            }
+        })
     }
 
     fn is_held_by_others(&self, scene: &Scene<'_>) -> bool {
         // The checks run while every pod of the set itself is available, so whatever is refused is refused for others.
         let pod = scene.member.pods.first().filter(|_| !self.world.neighbours.is_empty());
-        pod.is_some_and(|pod| Gatekeeper::new(&self.domain(scene)).ask(&scene.set().name, pod).is_err())
+        pod.is_some_and(|pod| {
+            Gatekeeper::new(&self.domain(scene.member)).ask(&scene.set().name, pod).is_err()
+        })
     }
 
     /// Adds the open stretch to the time of the gate where it is due, and says whether the gate has used all it has. A
@@ -92,6 +116,8 @@ impl Draft<'_> {
         }
         let left = limit.saturating_sub(written(gate));
         if left <= SignedDuration::ZERO {
+            // Also where a shorter deadline has ended it: it is said of the cluster as it is now.
+            self.plan.adds_time = true;
             return true;
         }
         self.plan.stretch = Some(Stretch::of(gate, open));

@@ -1,15 +1,20 @@
 //! Holding the partition: it is what was decided, whoever else writes it.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use sts_plus_api::phased_rollout::{Contest, GateState, Phase};
 
 use super::Draft;
-use super::gate::{later, to_i32};
+use super::gate::{self, later, to_i32};
 use super::wait::Wait;
+use crate::disruption::Gatekeeper;
+use crate::health::Member;
 use crate::plan::Action;
 use crate::pod::PodRow;
+use crate::reason::Reason;
 use crate::rollout_group::OBSERVATION_GRACE;
-use crate::set::SetRow;
+use crate::set::{SetRow, Strategy};
 
 /// Foreign writes to the partition that are undone at once: the first ones may be a person, or a tool that does not
 /// know us yet.
@@ -68,12 +73,31 @@ impl Draft<'_> {
     /// Whether pods of the revision before are there. A set that was created over its pods calls the update revision current
     /// from the start, and its last pod has yet to be replaced when the final gate begins.
     fn has_pods_to_replace(&self) -> bool {
-        let (Some(before), Some(member)) = (&self.status.previous_revision, &self.world.target) else {
-            return false;
+        let Some(member) = &self.world.target else { return false };
+        let update = self.status.update_revision.as_deref();
+        let to_replace = |pod: &PodRow| self.is_adopted(pod) && pod.revision.as_deref() != update;
+        member.pods.iter().any(|pod| to_replace(pod) && member.wanted_ordinal(pod).is_some())
+    }
+
+    /// Why the partition that somebody else has raised may not be lowered to `own` again, where that would release pods. Each
+    /// of them must have its permit with the partition where it shall be, since that says what it is rebuilt with. The
+    /// set's own controller replaces them one by one, so that each is asked for by itself.
+    pub(super) fn release_is_held(&mut self, member: &Member, partition: u32, own: u32) -> Option<Reason> {
+        let set = &member.set;
+        let update = set.target()?;
+        let released = set.first_ordinal.saturating_add(own)..set.first_ordinal.saturating_add(partition);
+        let is_released = |pod: &&Arc<PodRow>| {
+            let ordinal = member.wanted_ordinal(pod);
+            ordinal.is_some_and(|ordinal| released.contains(&ordinal)) && !gate::is_of(pod, update)
         };
-        let replaced =
-            |pod: &PodRow| pod.revision.as_deref() == Some(before) && member.wanted_ordinal(pod).is_some();
-        member.pods.iter().any(|pod| replaced(pod))
+        let lowered = SetRow { strategy: Strategy::RollingUpdate { partition: own }, ..SetRow::clone(set) };
+        let lowered = Member { set: Arc::new(lowered), pods: member.pods.clone() };
+        let mut pods = member.pods.iter().filter(is_released).peekable();
+        pods.peek()?;
+        let domain = self.domain(&lowered);
+        let reason = pods.find_map(|pod| Gatekeeper::new(&domain).ask(&set.name, pod).err())?;
+        self.wake_at(domain.iter().filter_map(|guarded| guarded.health().changes_at).min());
+        Some(reason)
     }
 
     /// Makes the partition what it has to be. A value that is neither that nor the one last decided on is somebody

@@ -8,6 +8,7 @@ use sts_plus_api::phased_rollout::{Phase, ReleasePolicy};
 use super::policy::Policy;
 use super::wait::Wait;
 use super::{Announcement, Draft, Plan, World};
+use crate::health::Member;
 use crate::plan::{Action, Batch};
 use crate::planted::{self, Bug};
 use crate::reason::Severity;
@@ -88,12 +89,16 @@ impl Draft<'_> {
     }
 
     /// Gating is suspended: the partition is given up, or stays.
-    pub(super) fn suspend(&mut self, policy: &Policy, set: &SetRow, partition: u32) -> Wait {
+    pub(super) fn suspend(&mut self, policy: &Policy, member: &Member, partition: u32) -> Wait {
+        let set = &member.set;
         self.status.rolling_pod_status = None;
         self.status.awaited_approval = None;
         self.status.phase = Some(Phase::Suspended);
         if policy.suspend == ReleasePolicy::Freeze {
             let own = self.frozen_at(set, partition);
+            if let Some(reason) = self.release_is_held(member, partition, own) {
+                return Wait::Held { reason };
+            }
             if !planted::has(Bug::FreezeNotHeld)
                 && let Some(contested) = self.hold(set, partition, own)
             {
@@ -102,6 +107,7 @@ impl Draft<'_> {
         } else {
             self.status.contest = None;
             self.status.failure = None;
+            self.status.holds_every_pod = false;
             // One that an earlier rollout has left is ours as well, and given up once; one that is not stays anyway.
             let left = partition > 0 && self.before().phase != Some(Phase::Suspended);
             if self.status.partition.take().is_some() || left {
@@ -113,14 +119,19 @@ impl Draft<'_> {
         Wait::Suspended { policy: policy.suspend }
     }
 
-    /// The partition at which a suspended set is frozen: the value last decided on, or the one that it has when it is taken.
-    /// Where no rollout was under way the whole set is held, however many replicas it gets.
-    fn frozen_at(&self, set: &SetRow, partition: u32) -> u32 {
+    /// The partition at which a suspended set is frozen: the value last decided on. Where that held every pod, and where no
+    /// rollout was under way, it holds the whole set, however many replicas it gets: pods of a revision that no gate has
+    /// let through would be created otherwise.
+    fn frozen_at(&mut self, set: &SetRow, partition: u32) -> u32 {
+        let before = self.before();
         let own = self.status.partition.and_then(|own| u32::try_from(own).ok());
-        match own {
-            Some(own) if self.status.previous_revision.is_none() => own.max(set.replicas),
-            Some(own) => own,
-            None => partition,
+        if before.phase != Some(Phase::Suspended) || self.status.target != before.target {
+            let gated = before.rolling_pod_status.as_ref().map(|gate| gate.replicas);
+            let replicas = gated.and_then(|replicas| u32::try_from(replicas).ok()).unwrap_or(set.replicas);
+            let under_way = self.status.previous_revision.is_some();
+            self.status.holds_every_pod = !under_way || own.is_none_or(|own| own >= replicas);
         }
+        let own = own.unwrap_or(partition);
+        if self.status.holds_every_pod { own.max(set.replicas) } else { own }
     }
 }

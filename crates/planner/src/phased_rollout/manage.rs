@@ -14,11 +14,14 @@ use crate::disruption::{Gatekeeper, Guarded};
 use crate::health::{Health, Member};
 use crate::plan::Action;
 use crate::pod::PodRow;
-use crate::reason::{Reason, Severity};
+use crate::reason::Severity;
 use crate::set::SetRow;
 
 /// Pods that the status names as ungated; a set with more of them has said enough.
 const MAX_UNGATED: usize = 100;
+
+/// Revisions of adopted pods that the status names: a set has a few, and labels that somebody makes up must not fill it.
+const MAX_ADOPTED: usize = 20;
 
 /// What the steps of a pass share.
 pub(super) struct Scene<'w> {
@@ -53,6 +56,7 @@ impl Draft<'_> {
         if self.status.phase == Some(Phase::Suspended) {
             // It is no more, whatever is awaited first.
             self.status.phase = Some(Phase::Rolling);
+            self.status.holds_every_pod = false;
         }
         let scene = Scene { policy, member, health, partition, update, current };
         if update == current {
@@ -63,7 +67,9 @@ impl Draft<'_> {
         Some(match (update == current, under_way && same) {
             (true, true) if self.replaces_adopted(&scene) => self.go_on(&scene),
             (true, true) => self.verify(&scene),
-            (true, false) if self.has_adopted(&scene) => self.start(&scene, false),
+            (true, false) if self.has_adopted(&scene) || self.was_rolled_unseen(&scene) => {
+                self.start(&scene, false)
+            }
             (true, false) => self.rest(&scene),
             (false, _) if self.is_to_roll_back() => self.roll_back(&scene),
             (false, true) => self.go_on(&scene),
@@ -73,9 +79,11 @@ impl Draft<'_> {
 
     /// Whether the set was created with pods of another revision, or somebody has made them so, and no rollout was under way
     /// that could have left them. Its status then calls the update revision current, although pods have yet to be replaced;
-    /// the partition keeps them all the same, as long as they are not deleted.
+    /// the partition keeps them all the same, as long as they are not deleted. Pods that a rollout has left are brought
+    /// back first.
     fn has_adopted(&self, scene: &Scene<'_>) -> bool {
-        !self.was_under_way() && lowest_other(scene).is_some()
+        let mut others = others(scene).peekable();
+        others.peek().is_some() && (!self.was_under_way() || others.all(|pod| self.is_adopted(pod)))
     }
 
     /// Whether the gates of such a set are not all behind it.
@@ -83,7 +91,24 @@ impl Draft<'_> {
         let gate = self.status.rolling_pod_status.as_ref();
         // At the final gate the partition is pinned again, unless the last pod is still to be replaced.
         let ahead = gate.is_some_and(|gate| gate.partition > 0 || scene.partition == 0);
-        ahead && lowest_other(scene).is_some()
+        others(scene).any(|pod| ahead || self.is_adopted(pod))
+    }
+
+    /// Whether a pod is one of those that the set was created over.
+    pub(super) fn is_adopted(&self, pod: &PodRow) -> bool {
+        let revision = pod.revision.as_deref().unwrap_or_default();
+        self.status.adopted_revisions.iter().any(|adopted| adopted == revision)
+    }
+
+    /// Whether every pod has got another revision since this set, or the one of its name before it, was last looked at: no
+    /// gate has let them through.
+    fn was_rolled_unseen(&self, scene: &Scene<'_>) -> bool {
+        let before = self.before();
+        let same_name = before.target.as_ref().is_some_and(|target| *target.name == *scene.set().name);
+        let another = before.update_revision.as_deref().is_some_and(|revision| revision != scene.update);
+        let at_rest = matches!(before.phase, Some(Phase::Updated | Phase::RolledBack));
+        let replaced = scene.set().replicas > 0 && others(scene).next().is_none();
+        same_name && another && at_rest && replaced
     }
 
     /// Whether the status says that a rollout was under way, so that pods of another revision are what it has left.
@@ -97,8 +122,11 @@ impl Draft<'_> {
     fn settle_on_pause(&mut self, scene: &Scene<'_>) {
         let Some(failure) = self.status.failure.as_mut() else { return };
         failure.action = OnFailure::Pause;
-        let replicas = scene.set().replicas;
-        self.status.rolling_pod_status.get_or_insert_with(|| gate::begin(0, replicas, false, self.now));
+        // Where pods of another revision are there, their gates are ahead.
+        let (partition, replicas) = (released(scene), scene.set().replicas);
+        self.status
+            .rolling_pod_status
+            .get_or_insert_with(|| gate::begin(partition, replicas, false, self.now));
     }
 
     /// Nothing rolls: the partition is pinned before anything else is said, and pods of another revision, which a
@@ -129,6 +157,7 @@ impl Draft<'_> {
             self.announce(Severity::Normal, "RolledBack", message);
         }
         self.status.previous_revision = None;
+        self.status.adopted_revisions.clear();
         self.status.ungated_pods.clear();
         Wait::UpToDate { revision: scene.update.to_owned() }
     }
@@ -143,9 +172,7 @@ impl Draft<'_> {
         let gated_from = self.status.partition.filter(|_| same).and_then(|from| u32::try_from(from).ok());
         self.status.phase = Some(Phase::Rolling);
         self.status.update_revision = Some(scene.update.to_owned());
-        // Of a set that was created over its pods the lowest one has what they all had: it would have been rolled last.
-        let adopted = lowest_other(scene).and_then(|pod| pod.revision.as_deref());
-        let previous = if scene.update == scene.current { adopted } else { Some(scene.current) };
+        let previous = if scene.update == scene.current { self.adopt(scene) } else { Some(scene.current) };
         self.status.previous_revision = previous.map(str::to_owned);
         self.status.rollout_start_time = Some(self.now);
         self.status.rollout_end_time = None;
@@ -162,6 +189,18 @@ impl Draft<'_> {
         self.go_on(scene)
     }
 
+    /// Remembers the revisions of the pods that the set was created over. The lowest pod has what they all had: it would have
+    /// been rolled last.
+    fn adopt<'s>(&mut self, scene: &Scene<'s>) -> Option<&'s str> {
+        for pod in others(scene).filter(|pod| !pod.terminating) {
+            if !self.is_adopted(pod) && self.status.adopted_revisions.len() < MAX_ADOPTED {
+                self.status.adopted_revisions.push(pod.revision.as_deref().unwrap_or_default().to_owned());
+            }
+        }
+        let lowest = others(scene).filter_map(|pod| Some((scene.member.wanted_ordinal(pod)?, pod)));
+        lowest.min_by_key(|(ordinal, _)| *ordinal).and_then(|(_, pod)| pod.revision.as_deref())
+    }
+
     /// The rollout is under way and its revision is not the current one.
     fn go_on(&mut self, scene: &Scene<'_>) -> Wait {
         let set = scene.set();
@@ -170,7 +209,7 @@ impl Draft<'_> {
             gate = self.resized(scene, &gate);
         }
         let own = u32::try_from(gate.partition).unwrap_or(0);
-        if let Some(reason) = self.release_is_held(scene, own) {
+        if let Some(reason) = self.release_is_held(scene.member, scene.partition, own) {
             self.status.rolling_pod_status = Some(gate);
             return Wait::Held { reason };
         }
@@ -182,21 +221,6 @@ impl Draft<'_> {
         }
         self.replace_stuck(scene);
         self.pass(scene, gate)
-    }
-
-    /// Why the partition that somebody else has raised may not go down to `own` again, where that would release a pod.
-    fn release_is_held(&mut self, scene: &Scene<'_>, own: u32) -> Option<Reason> {
-        let set = scene.set();
-        let released =
-            set.first_ordinal.saturating_add(own)..set.first_ordinal.saturating_add(scene.partition);
-        let pod = scene.member.pods.iter().find(|pod| {
-            let ordinal = scene.member.wanted_ordinal(pod);
-            ordinal.is_some_and(|ordinal| released.contains(&ordinal)) && !gate::is_of(pod, scene.update)
-        })?;
-        let domain = self.domain(scene);
-        let reason = Gatekeeper::new(&domain).ask(&set.name, pod).err()?;
-        self.wake_at(domain.iter().filter_map(|guarded| guarded.health().changes_at).min());
-        Some(reason)
     }
 
     /// The gate as it was left, or the one behind it if the step was taken and not written down.
@@ -291,7 +315,7 @@ impl Draft<'_> {
             Standing::Passed if scene.update == scene.current => return self.complete(scene),
             Standing::Passed => Wait::NotPromoted { revision: scene.update.to_owned() },
         };
-        let counts = self.counts(scene, &wait);
+        let counts = self.counts(scene, &gate, &wait);
         if self.spend(scene, &mut gate, counts) {
             self.plan.questions.clear();
             let seconds = scene.policy.deadline_seconds();
@@ -336,7 +360,7 @@ impl Draft<'_> {
             self.status.rolling_pod_status = Some(gate);
             return Wait::PodsNotAvailable { down: scene.health.summary() };
         };
-        let domain = self.domain(scene);
+        let domain = self.domain(scene.member);
         match Gatekeeper::new(&domain).ask(&set.name, pod) {
             Ok(permit) => {
                 self.writes.push(Action::let_go(&permit, set, &self.world.rollout.name, index));
@@ -370,7 +394,8 @@ impl Draft<'_> {
         let own = u32::try_from(gate.partition).unwrap_or(0);
         let partition = if gate.partition >= gate.replicas { replicas } else { own.min(replicas) };
         let mut anew = gate::begin(partition, replicas, gate.first, self.now);
-        anew.approved = gate.approved;
+        // An approval names the pod behind the gate.
+        anew.approved = gate.approved && partition == own;
         anew
     }
 
@@ -385,13 +410,15 @@ impl Draft<'_> {
             format!("all pods are of revision {}", scene.update),
         );
         self.status.previous_revision = None;
+        self.status.adopted_revisions.clear();
         Wait::UpToDate { revision: scene.update.to_owned() }
     }
 
     /// The gate will not pass. What is done about it is decided once and written down.
     fn fail(&mut self, scene: &Scene<'_>, mut gate: GateStatus, reason: &'static str, why: String) -> Wait {
-        let promoted = scene.update == scene.current;
-        let action = if promoted { OnFailure::Pause } else { scene.policy.on_failure };
+        // No gate has let the current revision through where pods have yet to be replaced by it: there is no way back.
+        let ungated = scene.update == scene.current || !self.status.adopted_revisions.is_empty();
+        let action = if ungated { OnFailure::Pause } else { scene.policy.on_failure };
         gate.status = GateState::Failed;
         self.plan.ended = Some(Ended::Failed);
         self.status.failure = Some(Failure {
@@ -446,19 +473,17 @@ impl Draft<'_> {
     }
 
     /// What the gatekeeper has to know: the set, and the others of its group.
-    pub(super) fn domain(&self, scene: &Scene<'_>) -> Vec<Guarded> {
-        let members = std::iter::once(scene.member).chain(&self.world.neighbours);
+    pub(super) fn domain(&self, member: &Member) -> Vec<Guarded> {
+        let members = std::iter::once(member).chain(&self.world.neighbours);
         members.map(|member| Guarded::of(member, 1, self.now)).collect()
     }
 }
 
-/// The lowest pod that is there and of another revision than the update revision.
-fn lowest_other<'w>(scene: &Scene<'w>) -> Option<&'w Arc<PodRow>> {
-    let others = scene.member.pods.iter().filter(|pod| pod.revision.as_deref() != Some(scene.update));
-    others
-        .filter_map(|pod| Some((scene.member.wanted_ordinal(pod)?, pod)))
-        .min_by_key(|(ordinal, _)| *ordinal)
-        .map(|(_, pod)| pod)
+/// The pods that are there, wanted, and of another revision than the update revision.
+fn others<'s>(scene: &Scene<'s>) -> impl Iterator<Item = &'s Arc<PodRow>> {
+    let (member, update) = (scene.member, scene.update);
+    let other = move |pod: &&Arc<PodRow>| pod.revision.as_deref() != Some(update);
+    member.pods.iter().filter(other).filter(|pod| member.wanted_ordinal(pod).is_some())
 }
 
 /// The lowest partition at which no pod moves: one above the highest index that is not of the revision yet.

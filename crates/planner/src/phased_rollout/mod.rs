@@ -304,7 +304,7 @@ impl<'w> Draft<'w> {
         };
         self.take_target(set);
         if policy.suspended {
-            Some(self.suspend(&policy, set, partition))
+            Some(self.suspend(&policy, member, partition))
         } else {
             self.manage(&policy, member, partition)
         }
@@ -344,6 +344,8 @@ impl<'w> Draft<'w> {
         status.contest = None;
         status.update_revision = None;
         status.previous_revision = None;
+        status.adopted_revisions.clear();
+        status.holds_every_pod = false;
         status.phase = None;
         status.awaited_approval = None;
         status.ungated_pods.clear();

@@ -60,7 +60,9 @@ impl Draft<'_> {
         let before = self.before();
         let phase = match wait {
             // What is awaited then says nothing about where the rollout is.
-            Wait::PartitionContested { .. } if self.status.phase == Some(Phase::Suspended) => {
+            Wait::PartitionContested { .. } | Wait::Held { .. }
+                if self.status.phase == Some(Phase::Suspended) =>
+            {
                 Phase::Suspended
             }
             Wait::NotObserved { .. }

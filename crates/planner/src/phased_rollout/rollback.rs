@@ -61,12 +61,15 @@ impl Draft<'_> {
         }
     }
 
-    /// Deletes pods of another revision, as far as they may go; `None` when there are none. Nothing is deleted before
-    /// the partition is known to the set's own controller: it would build the same pods again.
+    /// Deletes pods of another revision, as far as they may be; `None` when there are none. Pods that the set was created
+    /// over are not brought back: their gates are ahead. Nothing is deleted before the partition is known to the set's own
+    /// controller: it would build the same pods again.
     pub(super) fn bring_back(&mut self, scene: &Scene<'_>, revision: &str, why: &str) -> Option<Wait> {
         let set = scene.set();
         let changed = |pod: &&Arc<PodRow>| {
-            pod.revision.as_deref() != Some(revision) && scene.member.wanted_ordinal(pod).is_some()
+            pod.revision.as_deref() != Some(revision)
+                && scene.member.wanted_ordinal(pod).is_some()
+                && !self.is_adopted(pod)
         };
         let mut pods: Vec<_> = scene.member.pods.iter().filter(changed).collect();
         if pods.is_empty() {
@@ -89,7 +92,7 @@ impl Draft<'_> {
             let urgency = |pod: &PodRow| Reverse((pod.is_dead(), broken(pod)));
             urgency(left).cmp(&urgency(right)).then_with(|| ordinal::natural(&left.name, &right.name))
         });
-        let domain = self.domain(scene);
+        let domain = self.domain(scene.member);
         let mut gatekeeper = Gatekeeper::new(&domain);
         for pod in pods {
             match gatekeeper.ask_back(&set.name, pod) {
@@ -103,8 +106,10 @@ impl Draft<'_> {
         }
         waits(None)
     }
+
     /// Replaces pods of a revision that was superseded before it worked. They are below the partition, so that nobody
-    /// else does, and no gate passes while they are down. A pod that serves stays until it is reached.
+    /// else does, and no gate passes while they are down. A pod that serves stays until it is reached, and so does one that
+    /// the set was created over, unless it is dead: it may serve again.
     pub(super) fn replace_stuck(&mut self, scene: &Scene<'_>) {
         if scene.policy.paused || !self.writes.is_empty() {
             return;
@@ -115,11 +120,13 @@ impl Draft<'_> {
             let known = [Some(scene.update), Some(scene.current), previous.as_deref()];
             let superseded = !known.contains(&revision);
             let down = matches!(scene.health.why_down(&pod.name), Some(Why::Broken(_) | Why::NotReady));
-            superseded && down && scene.member.wanted_ordinal(pod).is_some()
+            let lost = pod.is_dead() || !self.is_adopted(pod);
+            superseded && down && lost && scene.member.wanted_ordinal(pod).is_some()
         };
-        let domain = self.domain(scene);
+        let domain = self.domain(scene.member);
         let mut gatekeeper = Gatekeeper::new(&domain);
-        for pod in scene.member.pods.iter().filter(stuck) {
+        let pods: Vec<_> = scene.member.pods.iter().filter(stuck).collect();
+        for pod in pods {
             if let Ok(permit) = gatekeeper.ask_back(&scene.set().name, pod) {
                 let message =
                     format!("{} is of a superseded revision and not available: it is replaced", pod.name);

@@ -213,3 +213,16 @@ fn b_a14_14_the_status_remembers_a_bounded_number_of_used_approvals() {
     }
     assert_eq!(used(&cluster).last(), Some(&"web-old/web-2/20"));
 }
+
+#[test]
+fn b_a14_14_an_approval_does_not_count_for_the_pod_that_another_number_of_replicas_puts_first() {
+    let mut cluster = idle().with(|spec| spec.approval = Approval::FirstPod);
+    cluster.edit(NEW);
+    cluster.approve_as("web-new/web-2");
+    cluster.quiet();
+    assert_eq!(used(&cluster), ["web-new/web-2"], "given ahead of its gate");
+    cluster.reset(|set| set.replicas = 5);
+    cluster.quiet();
+    cluster.until(|cluster| cluster.gate().status == GateState::WaitForApproval);
+    assert_eq!((cluster.partition(), awaited(&cluster)), (5, Some("web-new/web-4")), "{cluster}");
+}

@@ -280,3 +280,51 @@ fn without_a_deadline_no_time_is_written() {
     assert_eq!(cluster.gate().elapsed_seconds, 0);
     assert!(cluster.pass().batches.is_empty());
 }
+
+#[test]
+fn b_d19_a_pod_that_has_not_been_replaced_does_not_count_while_it_is_down() {
+    for partition in [3, 2] {
+        let mut cluster = super::cluster::rolling();
+        cluster.until(|cluster| cluster.gate().partition == partition);
+        let mut cluster = with_deadline(cluster);
+        cluster.stuck.insert("web-0".to_owned());
+        cluster.pod("web-0", |pod| pod.ready_since = None);
+        cluster.quiet();
+        let used = cluster.gate().elapsed_seconds;
+        for_an_hour(&mut cluster);
+        assert_eq!(cluster.status().waiting_for.as_deref(), Some("PodsToBeAvailable"), "{cluster}");
+        assert!(cluster.gate().elapsed_seconds <= used + TENTH, "{cluster}");
+        cluster.stuck.clear();
+        cluster.quiet();
+        goes_through(cluster);
+    }
+}
+
+#[test]
+fn b_d19_a_clock_that_is_behind_does_not_count_while_pods_settle() {
+    let mut cluster = one_replaced();
+    cluster.native = true;
+    cluster.reset(|set| set.min_ready = SignedDuration::from_secs(20));
+    let mut cluster = with_deadline(cluster);
+    // Two hours behind what the nodes wrote.
+    cluster.set_clock(-7_200);
+    cluster.quiet();
+    for_an_hour(&mut cluster);
+    assert_eq!(cluster.status().waiting_for.as_deref(), Some("PodsToBeAvailable"), "{cluster}");
+    assert_eq!(cluster.status().failure, None, "{cluster}");
+    cluster.set_clock(7_200);
+    cluster.quiet();
+    goes_through(cluster);
+}
+
+#[test]
+fn b_d19_a_deadline_made_shorter_than_what_was_used_is_judged_on_a_confirmed_view() {
+    let mut cluster = with_deadline(at(GateState::WaitForAllPodsToBeAvailable));
+    for _ in 0..5 {
+        cluster.let_pass(10);
+        cluster.quiet();
+    }
+    cluster.respec(|spec| spec.progress_deadline_seconds = Some(30));
+    let plan = crate::phased_rollout::plan(&cluster.world(WEB), cluster.now);
+    assert!(plan.status.failure.is_some() && plan.needs_confirmed_view(), "{plan:?}");
+}

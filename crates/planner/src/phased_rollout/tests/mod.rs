@@ -8,6 +8,7 @@ mod cluster;
 mod deadlines;
 mod edges;
 mod failing;
+mod frozen;
 mod gates;
 mod invariants;
 mod listed;

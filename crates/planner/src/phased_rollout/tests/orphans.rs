@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use sts_plus_api::phased_rollout::{GateState, OnFailure, Phase};
+use sts_plus_api::phased_rollout::{GateState, OnFailure, Phase, ReleasePolicy};
 
 use super::cluster::{Cluster, NEW, OLD, WEB, data, empty, idle};
 use super::edges::one_replaced;
@@ -87,11 +87,9 @@ fn b_i6_pods_replaced_before_the_pin_are_reported_and_the_others_gated() {
             .zip(cluster.revisions())
             .filter_map(|(pod, revision)| (revision == NEW).then_some(pod))
             .collect();
-        if cluster.status().waiting_for.as_deref() != Some("UpToDate") {
-            let mut ungated = cluster.status().ungated_pods.clone();
-            ungated.sort();
-            assert_eq!(ungated, replaced, "{steps}: {cluster}");
-        }
+        let mut ungated = cluster.status().ungated_pods.clone();
+        ungated.sort();
+        assert_eq!(ungated, replaced, "{steps}: {cluster}");
         assert!(lost.iter().all(|pod| replaced.contains(&&**pod)), "{steps}: {cluster}");
         cluster.finish();
         assert_eq!(cluster.revisions(), [NEW; 3]);
@@ -211,4 +209,117 @@ fn b_i6_a_pod_whose_label_was_taken_waits_for_a_gate_too() {
     cluster.finish();
     assert_eq!(cluster.revisions(), [OLD; 3]);
     assert!(cluster.announced("RolledBack").is_empty());
+}
+
+/// A set created again over three pods of another revision, at its first gate.
+fn adopting() -> Cluster {
+    let mut cluster = idle();
+    recreate(&mut cluster, NEW);
+    cluster.quiet();
+    cluster.trace.clear();
+    cluster
+}
+
+fn freeze_for_a_while(cluster: &mut Cluster) {
+    cluster.respec(|spec| (spec.skip_check, spec.suspend_policy) = (true, ReleasePolicy::Freeze));
+    cluster.quiet();
+    cluster.respec(|spec| spec.skip_check = false);
+    cluster.quiet();
+}
+
+#[test]
+fn b_i6_such_a_set_that_was_frozen_resumes_at_its_gate() {
+    for partition in [3, 2, 1] {
+        let mut cluster = adopting();
+        cluster.until(|cluster| cluster.gate().partition == partition);
+        freeze_for_a_while(&mut cluster);
+        let old = cluster.revisions().iter().filter(|revision| **revision == OLD).count();
+        assert_eq!(old, usize::try_from(partition).unwrap(), "{cluster}");
+        assert_eq!(cluster.gate().partition, partition, "{cluster}");
+        cluster.finish();
+        assert_eq!(cluster.revisions(), [NEW; 3]);
+        assert!(deleted(&cluster).is_empty() && cluster.announced("RolledBack").is_empty(), "{cluster}");
+    }
+}
+
+#[test]
+fn b_i6_such_a_set_whose_revision_has_failed_keeps_its_pods_when_it_was_frozen() {
+    let mut cluster = adopting();
+    cluster.recheck(|check| check.failure_threshold = Some(2));
+    cluster.say(empty());
+    cluster.until(|cluster| cluster.status().failure.is_some());
+    freeze_for_a_while(&mut cluster);
+    assert_eq!((cluster.revisions(), cluster.status().phase), (vec![OLD; 3], Some(Phase::Failed)));
+    assert!(deleted(&cluster).is_empty(), "{cluster}");
+    cluster.say(data());
+    cluster.approve(NEW);
+    cluster.quiet();
+    cluster.finish();
+    assert_eq!((cluster.revisions(), deleted(&cluster).len()), (vec![NEW; 3], 0), "{cluster}");
+}
+
+#[test]
+fn b_i6_a_third_template_that_is_taken_back_leaves_the_adopted_pods_to_their_gates() {
+    for replaced in [0, 1] {
+        let mut cluster = adopting();
+        cluster.edit("third");
+        cluster.quiet();
+        cluster.until(|cluster| cluster.gate().partition == 3 - replaced);
+        cluster.edit(NEW);
+        cluster.quiet();
+        let old = cluster.revisions().iter().filter(|revision| **revision == OLD).count();
+        assert_eq!(old, 3 - usize::try_from(replaced).unwrap(), "{cluster}");
+        assert!(cluster.revisions().iter().all(|revision| *revision != "third"), "{cluster}");
+        cluster.finish();
+        assert_eq!(cluster.revisions(), [NEW; 3]);
+        assert_eq!(deleted(&cluster).len(), usize::try_from(replaced).unwrap(), "{cluster}");
+    }
+}
+
+#[test]
+fn b_i6_a_third_template_that_fails_leaves_the_adopted_pods_where_they_are() {
+    let mut cluster = adopting();
+    cluster.respec(|spec| spec.on_failure = OnFailure::Rollback);
+    cluster.edit("third");
+    cluster.quiet();
+    cluster.until(|cluster| cluster.gate().partition == 2);
+    cluster.recheck(|check| check.failure_threshold = Some(2));
+    cluster.say(empty());
+    cluster.until(|cluster| cluster.status().failure.is_some());
+    cluster.quiet();
+    let failure = cluster.status().failure.clone().unwrap();
+    assert_eq!(failure.action, OnFailure::Pause, "no gate has let the current revision through");
+    assert_eq!((cluster.revisions(), deleted(&cluster).len()), (vec![OLD, OLD, "third"], 0), "{cluster}");
+}
+
+#[test]
+fn b_i6_an_adopted_pod_that_is_not_ready_for_a_moment_stays_under_a_third_template_too() {
+    let mut cluster = adopting();
+    cluster.edit("third");
+    cluster.quiet();
+    cluster.stuck.insert("web-1".to_owned());
+    cluster.pod("web-1", |pod| pod.ready_since = None);
+    cluster.quiet();
+    assert_eq!((cluster.revisions(), deleted(&cluster).len()), (vec![OLD; 3], 0), "{cluster}");
+}
+
+#[test]
+fn b_i6_a_set_rolled_while_no_operator_ran_is_verified_and_its_pods_are_reported() {
+    let mut cluster = idle();
+    recreate(&mut cluster, NEW);
+    while cluster.work().into_iter().next().is_some() {
+        work(&mut cluster, 1);
+    }
+    assert_eq!(cluster.revisions(), [NEW; 3], "replaced by the set's own controller alone");
+    cluster.recheck(|check| check.failure_threshold = Some(2));
+    cluster.say(empty());
+    cluster.quiet();
+    assert_eq!(cluster.status().ungated_pods, ["web-0", "web-1", "web-2"], "{cluster}");
+    assert_eq!((cluster.status().phase, cluster.partition()), (Some(Phase::Rolling), 3), "{cluster}");
+    cluster.until(|cluster| cluster.status().failure.is_some());
+    cluster.say(data());
+    cluster.approve(NEW);
+    cluster.quiet();
+    cluster.finish();
+    assert!(deleted(&cluster).is_empty(), "{cluster}");
 }
