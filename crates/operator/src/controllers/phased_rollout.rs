@@ -14,6 +14,7 @@ use sts_plus_planner::phased_rollout::policy::{Policy, Warning};
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::phased_rollout::wait::Wait;
 use sts_plus_planner::phased_rollout::{Announcement, Plan, World, plan, refused, whole_milliseconds};
+use sts_plus_planner::plan::{Action, Verb};
 use sts_plus_planner::reason::{Reason, Refusal, Severity};
 use tokio::time::Instant;
 
@@ -22,7 +23,7 @@ use super::stretches::Stretches;
 use super::unobserved::Unobserved;
 use super::{monotonic, regarding};
 use crate::outbound::{self, Prometheus, promql};
-use crate::shell::api::{Api, Place, Resource};
+use crate::shell::api::{Api, ApiError, Place, Resource};
 use crate::shell::cache::{Cache, Store, Touched};
 use crate::shell::events::{Recorder, Regarding};
 use crate::shell::executor::{Basis, Domain, Executor, Halt, Lane};
@@ -72,6 +73,8 @@ pub struct PhasedRollouts {
     syntax: Mutex<HashMap<Key, Syntax>>,
     /// Per key: what was reported of a last pass that was not carried out to its end. Losing it repeats a message.
     reported: Mutex<HashMap<Key, Vec<Announcement>>>,
+    /// Per key: the refusal that was reported by an event alone. Losing it repeats a message.
+    refused: Mutex<HashMap<Key, Refusal>>,
 }
 
 /// What the built-in parser said of the queries of one generation.
@@ -111,6 +114,7 @@ impl PhasedRollouts {
             stretches: Stretches::default(),
             syntax: Mutex::default(),
             reported: Mutex::default(),
+            refused: Mutex::default(),
         }
     }
 
@@ -143,6 +147,7 @@ impl PhasedRollouts {
     async fn pass(&self, key: &Key) -> Result<Passed, Halt> {
         let Some(rollout) = self.row(key) else {
             self.forget(key);
+            lock(&self.refused).remove(key);
             return Ok(Passed::Planned { wake_at: None });
         };
         let mut lane = self.executor.enter(&self.domain(&rollout), self.queue.waiter(NAME, key)).await?;
@@ -175,14 +180,17 @@ impl PhasedRollouts {
             let done: Vec<_> = planned.announced_by(&carried_out.acknowledged).cloned().collect();
             self.announce(&world, &done, &self.reported(key));
             self.remember_reported(key, done);
-            if let Halt::Failed(error) = &halt
-                && let Some(refusal) = error.refusal()
-            {
-                self.report_refusal(&mut lane, &world, refusal, now).await;
+            if let Some((action, refusal)) = carried_out.refused {
+                // A status that hangs is not asked for once more while the lane is held.
+                let hangs = matches!(&halt, Halt::Failed(ApiError::Unanswered(_)));
+                let is_writable = !(hangs && matches!(action.verb, Verb::ReplaceStatus { .. }));
+                let report = is_writable.then(|| refused(&world, refusal.clone(), now));
+                self.report_refusal(key, &mut lane, &world, (refusal, report)).await;
             }
             return Err(halt);
         }
         drop(lane);
+        lock(&self.refused).remove(key);
         self.stretches.keep(key, term, planned.stretch, planned_at);
         // While the set is unobserved, or nothing may be disrupted, the gate is not looked at: what was answered meanwhile
         // is counted afterwards.
@@ -217,12 +225,22 @@ impl PhasedRollouts {
         plan(world, now)
     }
 
-    /// A refusal does not end by itself, so it is reported: in the status or, where that is refused too, by an event.
-    async fn report_refusal(&self, lane: &mut Lane<'_>, world: &World, refusal: Refusal, now: Timestamp) {
-        let report = refused(world, refusal.clone(), now);
-        if lane.perform(&report.batches).await.is_ok() {
-            self.announce(world, &report.announcements, &[]);
-        } else {
+    /// A refusal does not end by itself, so it is reported: in the status or, where that cannot be written either, by an
+    /// event, once.
+    async fn report_refusal(
+        &self,
+        key: &Key,
+        lane: &mut Lane<'_>,
+        world: &World,
+        (refusal, report): (Refusal, Option<Plan>),
+    ) {
+        if let Some(report) = report
+            && lane.perform(&report.batches).await.is_ok()
+        {
+            return self.announce(world, &report.announcements, &[]);
+        }
+        let before = lock(&self.refused).insert(key.clone(), refusal.clone());
+        if before.is_none_or(|before| before.webhook != refusal.webhook) {
             self.recorder.warn(about(&world.rollout), Reason::WRITE_REFUSED, &refusal.to_string());
         }
     }

@@ -209,6 +209,47 @@ async fn a_released_set_is_reported_once_although_the_finalizer_cannot_be_remove
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_partition_whose_write_is_never_answered_is_reported_in_the_status_after_three_attempts() {
+    let bench = Bench::held();
+    for attempt in 1..=5 {
+        for _ in 0..2 {
+            // Who has written the partition, and what became of the attempt before.
+            bench.server.prepare(Method::GET, "statefulsets/web", Some((200, held_set(0, "3"))));
+        }
+        bench.server.prepare(Method::PATCH, "statefulsets/web", None);
+        assert!(!bench.pass().await, "the write hangs");
+        let asked = bench.server.asked.lock().unwrap().clone();
+        if let Some((.., body)) = asked.iter().find(|(method, ..)| *method == Method::PUT) {
+            assert_eq!(attempt, 3, "the status is written once");
+            assert_eq!(body["status"]["waitingFor"], "WriteRefused");
+            let mut shown = rollout("gated", "web", Some(&body["status"]));
+            shown["metadata"]["resourceVersion"] = json!("100");
+            bench.see(Resource::PhasedRollouts, &shown);
+        }
+        let written = bench.server.take().into_iter().filter(|asked| asked.starts_with("PATCH"));
+        assert_eq!(written.collect::<Vec<_>>(), ["PATCH statefulsets/web"], "{attempt}");
+        for name in ["gated", "web"] {
+            let reported = bench.reports(name, "WriteRefused").await;
+            assert_eq!(reported.len(), usize::from(attempt >= 3), "{name}, attempt {attempt}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_whose_write_is_never_answered_is_reported_by_one_event_after_three_attempts() {
+    let bench = Bench::held();
+    bench.see(Resource::StatefulSets, &held_set(2, "4"));
+    for attempt in 1..=5 {
+        bench.server.prepare(Method::PUT, "phasedrollouts/gated/status", None);
+        assert!(!bench.pass().await, "the write hangs");
+        assert_eq!(bench.server.take(), ["PUT phasedrollouts/gated/status"], "the lane waits for it once");
+        let reported = bench.reports("gated", "WriteRefused").await;
+        assert_eq!(reported.iter().sum::<u64>(), u64::from(attempt >= 3), "attempt {attempt}");
+    }
+    assert!(bench.pass().await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_group_whose_writes_hang_leaves_workers_for_the_rollouts_of_others() {
     let slow = 3 * WORKERS;
     let mut bench = Bench::new();

@@ -402,7 +402,7 @@ async fn act(lane: &mut Lane<'_>, world: &World, plan: &Plan) -> Acted {
     let mut refused = BTreeMap::new();
     for (action, answer) in actions.iter().zip(&performed.answers) {
         let Some(Err(error)) = answer else { continue };
-        if let (Some(refusal), Some(set)) = (error.refusal(), set_of(world, action)) {
+        if let (Some(refusal), Some(set)) = (lane.refusal(action, error), set_of(world, action)) {
             refused.entry(Arc::clone(&set.uid)).or_insert(refusal);
         }
     }

@@ -182,6 +182,25 @@ async fn a_refused_deletion_is_a_state_that_is_reported_once_and_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deletion_that_is_never_answered_is_reported_after_three_attempts_and_ends() {
+    let bench = Bench::new();
+    for attempt in 1..=5 {
+        for (ordinal, path) in [(0, "pods/a-0"), (1, "pods/a-1")] {
+            // It is read back before the next attempt.
+            bench.server.prepare(Method::GET, path, Some((200, pod("a", ordinal, "old", 4))));
+            bench.server.prepare(Method::DELETE, path, None);
+        }
+        assert_eq!(bench.pass().await, Outcome::Failed);
+        assert_eq!(bench.server.deletions(), ["a-0", "a-1"], "it is tried again");
+        let reported = bench.reported_of("a").await;
+        let expected = [once("Rolling"), once("WriteRefused")];
+        assert_eq!(reported, expected[..if attempt < 3 { 1 } else { 2 }], "attempt {attempt}");
+    }
+    assert_eq!(bench.pass().await, Outcome::Settled);
+    assert!(!bench.metrics.encode().contains("state=\"WriteRefused\""));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_annotation_is_reported_on_its_set_and_the_rollout_goes_on() {
     let bench = Bench::new();
     for _ in 0..20 {

@@ -108,6 +108,15 @@ impl ApiError {
         }
     }
 
+    /// What to report of a write that is not answered time and again: whether it will ever be carried out is not known.
+    pub fn silence(&self) -> Option<Refusal> {
+        let Self::Unanswered(words) = self else { return None };
+        Some(Refusal {
+            webhook: None,
+            message: format!("not answered, an admission webhook may hang: {words}"),
+        })
+    }
+
     /// Whether whoever asked lacks the right, rather than that an admission plugin or a webhook objects: in the words that
     /// the API server has for any authorizer.
     pub fn lacks_right(&self) -> bool {

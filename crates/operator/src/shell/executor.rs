@@ -13,6 +13,7 @@
 //! A lane belongs to one disruption domain (a namespace and group). Whoever wants to disrupt something in a
 //! domain plans inside its lane, so that no two controllers get leave from the same view.
 
+mod unanswered;
 mod writing;
 
 use std::collections::{HashMap, VecDeque};
@@ -25,6 +26,7 @@ use futures::StreamExt;
 use serde_json::Value;
 use sts_plus_planner::plan::{Action, Batch, Object, Verb};
 use sts_plus_planner::planted::{self, Bug};
+use sts_plus_planner::reason::Refusal;
 use sts_plus_planner::set::SetRow;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::time::Instant;
@@ -35,6 +37,8 @@ use super::confirmation::Confirmer;
 use super::expectations::{Expectation, Expectations, SEEN_WITHIN, Unknown};
 use super::lease::{Epoch, Leadership};
 use super::metrics::OutcomeLabel;
+pub use unanswered::UNANSWERED_REPORTED_AFTER;
+use unanswered::Streaks;
 use writing::place;
 
 /// Writes of one batch that are under way together: a batch of 500, the widest there is, takes eight rounds, and one lane
@@ -137,6 +141,7 @@ struct Slot {
     expectations: Arc<tokio::sync::Mutex<Expectations>>,
     /// The term in which the domain was last read, and when that was.
     read: Mutex<Option<(Epoch, Instant)>>,
+    unanswered: Mutex<Streaks>,
     waiting: Mutex<VecDeque<Waiter>>,
 }
 
@@ -191,6 +196,8 @@ pub struct Performed {
 pub struct CarriedOut<'p> {
     /// The writes that the server acknowledged.
     pub acknowledged: Vec<&'p Action>,
+    /// The write that was refused, or has not been answered several times, and what to report of it.
+    pub refused: Option<(&'p Action, Refusal)>,
     /// Why it was not carried out to its end; `None` where it was.
     pub halt: Option<Halt>,
 }
@@ -572,10 +579,19 @@ impl Lane<'_> {
             let written = answered.filter(|(_, answer)| matches!(answer, Some(Ok(()))));
             acknowledged.extend(written.map(|(action, _)| action));
             if halt.is_some() {
-                return CarriedOut { acknowledged, halt };
+                let refused = batch.actions.iter().zip(&answers).find_map(|(action, answer)| match answer {
+                    Some(Err(error)) => Some((action, self.refusal(action, error)?)),
+                    _ => None,
+                });
+                return CarriedOut { acknowledged, refused, halt };
             }
         }
-        CarriedOut { acknowledged, halt: None }
+        CarriedOut { acknowledged, refused: None, halt: None }
+    }
+
+    /// What to report of a write that has just failed: a refusal, or that it was not answered several times in succession.
+    pub fn refusal(&self, action: &Action, error: &ApiError) -> Option<Refusal> {
+        lock(&self.turn.0.unanswered).refusal(action, error)
     }
 
     /// Carries out one batch to its end and says what was answered.
@@ -591,10 +607,14 @@ impl Lane<'_> {
             }
         }
         let mut answers = vec![None; count];
+        lock(&self.turn.0.unanswered).retain(|object| self.executor.store.seen(object).is_some());
         let mut under_way = futures::stream::iter(attempts).buffer_unordered(MAX_PARALLEL_WRITES);
         while let Some((number, action, answer)) = under_way.next().await {
             let ended = match &answer {
-                Some(answer) => self.note(action, answer),
+                Some(answer) => {
+                    lock(&self.turn.0.unanswered).note(action, answer);
+                    self.note(action, answer)
+                }
                 None => Err(Halt::Closed),
             };
             halt = halt.or(ended.err());

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 use super::api::{ApiError, Resource};
 use super::backoff;
-use super::executor::{Domain, Executor};
+use super::executor::{Domain, Executor, UNANSWERED_REPORTED_AFTER};
 use super::expectations::Expectation;
 use super::lease::Epoch;
 use super::rights::Right;
@@ -33,9 +33,6 @@ use super::rights::Right;
 /// Informing writes under way together: those of a large group at once, and a hanging webhook cannot take the streams that
 /// acting writes need.
 const MAX_UNDER_WAY: usize = 32;
-
-/// After so many writes in a row without an answer it is reported: the first ones may be an API server that restarts.
-const UNANSWERED_REPORTED_AFTER: u32 = 3;
 
 /// Called with a domain whose refusals have changed, so that it is looked at again.
 pub type Wake = Arc<dyn Fn(&Domain) + Send + Sync>;
@@ -325,7 +322,9 @@ impl Informing {
             Some(Err(error)) if error.lacks_right() => Sent::Denied,
             Some(Err(error)) => match error.refusal() {
                 Some(refusal) => Sent::Refused(refusal),
-                None => Sent::Failed(error.to_string()),
+                None => {
+                    Sent::Failed(error.silence().map_or_else(|| error.to_string(), |silence| silence.message))
+                }
             },
         };
         (job, sent)
