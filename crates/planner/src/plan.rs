@@ -215,11 +215,20 @@ impl Action {
         matches!(self.verb, Verb::Delete | Verb::Apply { disrupts: true, .. })
     }
 
-    /// Whether the write must rest on a confirmed view: a disruption, and a change of a claim's owners, because the
-    /// garbage collector deletes the data of a claim whose owner does not exist.
+    /// Whether the write must rest on a confirmed view: a disruption; a change of a claim's owners, because the
+    /// garbage collector deletes the data of a claim whose owner does not exist; and the removal of our finalizer, because
+    /// nobody releases a set that a PhasedRollout leaves behind.
     pub fn needs_confirmed_view(&self) -> bool {
         let rewrites_claim = self.object.kind == Kind::Claim && !matches!(self.verb, Verb::Create { .. });
-        self.disrupts() || rewrites_claim
+        self.disrupts() || rewrites_claim || self.removes_finalizer()
+    }
+
+    /// Whether the write takes our finalizer from its object: it rests on what is known of every set of the namespace, since
+    /// any of them may carry the mark of a PhasedRollout.
+    pub fn removes_finalizer(&self) -> bool {
+        let Verb::Merge { body, .. } = &self.verb else { return false };
+        let finalizers = body.pointer("/metadata/finalizers").and_then(Value::as_array);
+        finalizers.is_some_and(|kept| kept.iter().all(|finalizer| finalizer != keys::FINALIZER))
     }
 }
 

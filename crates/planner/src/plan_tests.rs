@@ -87,3 +87,20 @@ fn a_promotion_insists_on_the_version_in_which_the_set_was_done() {
     );
     assert!(!promote.disrupts());
 }
+
+#[test]
+fn only_the_removal_of_our_finalizer_counts_as_such_and_needs_a_confirmed_view() {
+    let merge = |finalizers: &[&str]| Action {
+        object: object(Kind::PhasedRollout, "gate"),
+        precondition: Precondition { uid: "uid-gate".into(), resource_version: Some("7".into()) },
+        verb: Verb::Merge { body: json!({ "metadata": { "finalizers": finalizers } }), manager: "manager" },
+    };
+    for (finalizers, removes) in
+        [(&[][..], true), (&["other"], true), (&["other", sts_plus_api::keys::FINALIZER], false)]
+    {
+        let action = merge(finalizers);
+        assert_eq!((action.removes_finalizer(), action.needs_confirmed_view()), (removes, removes));
+        assert!(!action.disrupts());
+    }
+    assert!(!Action::annotate(&set(), "key", None, "manager").removes_finalizer());
+}

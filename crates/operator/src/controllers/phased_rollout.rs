@@ -38,6 +38,9 @@ pub const NAME: &str = "phased-rollout";
 /// What a decision about a PhasedRollout looks at.
 const READS: [Resource; 3] = [Resource::StatefulSets, Resource::Pods, Resource::PhasedRollouts];
 
+/// How often a pass confirms its view: which sets carry a mark, what those read, and that nothing else is to be read.
+const MAX_CONFIRMATIONS: usize = 3;
+
 /// How a pass ended.
 #[derive(Debug)]
 enum Passed {
@@ -161,19 +164,25 @@ impl PhasedRollouts {
             return Ok(Passed::Planned { wake_at: None });
         };
         let mut planned = self.plan(&mut world, now).await;
-        if planned.needs_confirmed_view() {
-            let renewed = match lane.confirm(&READS).await {
-                Ok(Basis::Confirmed) => None,
-                Ok(Basis::Renewed) => Some(look(None)),
-                Err(Halt::Unconfirmed(why)) => Some(look(Some(why))),
+        for _ in 0..MAX_CONFIRMATIONS {
+            if !planned.needs_confirmed_view() {
+                break;
+            }
+            let renewed = match confirm(&mut lane, &world.rollout, &planned).await {
+                Ok(Basis::Confirmed) => break,
+                Ok(Basis::Renewed) => look(None),
+                Err(Halt::Unconfirmed(why)) => look(Some(why)),
                 Err(halt) => return Err(halt),
             };
-            if let Some(renewed) = renewed {
-                // One that turns out to be gone has its key in the queue again.
-                let Some(renewed) = renewed else { return Ok(Passed::Planned { wake_at: None }) };
-                world = renewed;
-                planned = self.plan(&mut world, now).await;
+            // One that turns out to be gone has its key in the queue again.
+            let Some(renewed) = renewed else { return Ok(Passed::Planned { wake_at: None }) };
+            if self.domain(&renewed.rollout) != *lane.domain() {
+                // Another set carries the mark: it is released first, in the lane of its own domain.
+                self.queue.add(key.clone());
+                return Ok(Passed::Planned { wake_at: None });
             }
+            world = renewed;
+            planned = self.plan(&mut world, now).await;
         }
         let carried_out = lane.carry_out(&planned.batches).await;
         if let Some(halt) = carried_out.halt {
@@ -418,6 +427,20 @@ impl PhasedRollouts {
             }
         }
     }
+}
+
+/// Confirms what a plan rests on: the domain for what disrupts, and for the end of the rollout which sets carry its mark.
+async fn confirm(lane: &mut Lane<'_>, rollout: &RolloutRow, plan: &Plan) -> Result<Basis, Halt> {
+    let actions = || plan.batches.iter().flat_map(|batch| &batch.actions);
+    let mut basis = Basis::Confirmed;
+    if actions().any(Action::removes_finalizer) {
+        basis = lane.confirm_marks(&rollout.name).await?;
+    }
+    let of_domain = |action: &Action| action.needs_confirmed_view() && !action.removes_finalizer();
+    if (plan.adds_time || actions().any(of_domain)) && lane.confirm(&READS).await? == Basis::Renewed {
+        basis = Basis::Renewed;
+    }
+    Ok(basis)
 }
 
 /// What is said where the other writer of a partition cannot be told.

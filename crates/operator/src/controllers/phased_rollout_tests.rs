@@ -35,6 +35,21 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(|leadership| {
+            let listed = watch::channel(leadership.current()).1;
+            Gate::new(leadership, listed)
+        })
+    }
+
+    /// A leader whose caches are those of a standby: nothing was listed in its term.
+    fn warm() -> Self {
+        Self::with(|leadership| {
+            let complete = watch::channel(leadership.current()).1;
+            Gate::warm(leadership, complete, watch::channel(None).1)
+        })
+    }
+
+    fn with(gate: impl FnOnce(Leadership) -> Gate) -> Self {
         let (server, reports) = (Server::default(), Server::default());
         let mut tasks = JoinSet::new();
         let (recorder, sender) = events::channel(reports.api(), "pod-1".to_owned());
@@ -43,9 +58,8 @@ impl Bench {
         // Following nothing: the rows come from the test.
         let followed = (&[][..], &Scope::Namespaces(Vec::new()));
         let cache = Cache::start(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
-        let leadership = Leadership::always();
-        let gate = Gate::new(leadership.clone(), watch::channel(leadership.current()).1);
-        let executor = Arc::new(Executor::new(api.clone(), cache.clone(), gate));
+        let executor = Executor::new(api.clone(), cache.clone(), gate(Leadership::always()));
+        let executor = Arc::new(executor);
         let queue = Arc::<Queue<_>>::default();
         let prometheus =
             Prometheus::new(api.clone(), Reach { loopback: false, link_local: false }, Arc::new(Tcp));
@@ -188,27 +202,6 @@ async fn a_partition_that_could_not_be_restored_is_not_reported_as_restored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_released_set_is_reported_once_although_the_finalizer_cannot_be_removed() {
-    let bench = Bench::held();
-    let mut deleted = rollout("gated", "web", Some(&managing()));
-    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
-    deleted["metadata"]["resourceVersion"] = json!("6");
-    bench.see(Resource::PhasedRollouts, &deleted);
-    for _ in 0..3 {
-        bench.server.prepare(Method::PATCH, "phasedrollouts/gated", Some(refusal(500, REFUSED)));
-        assert!(!bench.pass().await, "the finalizer is still there");
-        bench.see(Resource::StatefulSets, &set("web", None, 0, "101"));
-        // The refusal is in the status, which the view has to show.
-        deleted["metadata"]["resourceVersion"] = json!("102");
-        bench.see(Resource::PhasedRollouts, &deleted);
-    }
-    assert_eq!(bench.reports("gated", "Released").await, [1], "although the rollout is still there");
-    assert!(bench.pass().await);
-    assert_eq!(bench.reports("gated", "Released").await, [1]);
-    assert_eq!(bench.reports("web", "Released").await, [1]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_partition_whose_write_is_never_answered_is_reported_in_the_status_after_three_attempts() {
     let bench = Bench::held();
     for attempt in 1..=5 {
@@ -247,6 +240,82 @@ async fn a_status_whose_write_is_never_answered_is_reported_by_one_event_after_t
         assert_eq!(reported.iter().sum::<u64>(), u64::from(attempt >= 3), "attempt {attempt}");
     }
     assert!(bench.pass().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_set_is_reported_once_although_the_finalizer_cannot_be_removed() {
+    let bench = Bench::held();
+    let mut deleted = rollout("gated", "web", Some(&managing()));
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
+    deleted["metadata"]["resourceVersion"] = json!("6");
+    bench.see(Resource::PhasedRollouts, &deleted);
+    for _ in 0..3 {
+        bench.server.prepare(Method::PATCH, "phasedrollouts/gated", Some(refusal(500, REFUSED)));
+        assert!(!bench.pass().await, "the finalizer is still there");
+        bench.see(Resource::StatefulSets, &set("web", None, 0, "101"));
+        // The refusal is in the status, which the view has to show.
+        deleted["metadata"]["resourceVersion"] = json!("102");
+        bench.see(Resource::PhasedRollouts, &deleted);
+    }
+    assert_eq!(bench.reports("gated", "Released").await, [1], "although the rollout is still there");
+    assert!(bench.pass().await);
+    assert_eq!(bench.reports("gated", "Released").await, [1]);
+    assert_eq!(bench.reports("web", "Released").await, [1]);
+}
+
+/// A rollout that was deleted before its status was ever written.
+fn deleted() -> Value {
+    let mut deleted = rollout("gated", "web", None);
+    deleted["metadata"]["finalizers"] = json!([keys::FINALIZER]);
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
+    deleted
+}
+
+fn list(version: &str, items: &[Value]) -> Option<(u16, Value)> {
+    Some((200, json!({ "metadata": { "resourceVersion": version }, "items": items })))
+}
+
+#[tokio::test(start_paused = true)]
+async fn b_a14_8_a_new_leader_whose_view_lacks_the_mark_releases_the_set_before_the_finalizer() {
+    let bench = Bench::warm();
+    bench.see(Resource::StatefulSets, &set("web", None, 0, "3"));
+    bench.see(Resource::PhasedRollouts, &deleted());
+    for _ in 0..2 {
+        // The marks of the namespace, then the domain of the set that carries one.
+        bench.server.prepare(Method::GET, "/statefulsets", list("60", &[held_set(2, "50")]));
+    }
+    bench.server.prepare(Method::GET, "/phasedrollouts", list("60", &[deleted()]));
+    assert!(bench.pass().await);
+    let written: Vec<_> = bench.server.take().into_iter().filter(|asked| !asked.starts_with("GET")).collect();
+    let set = "PATCH statefulsets/web";
+    assert_eq!(written, [set, set, "PATCH phasedrollouts/gated"], "the partition, the mark, the finalizer");
+    assert_eq!(bench.reports("gated", "Released").await, [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn b_a14_8_a_mark_outside_of_the_domain_is_found_before_the_finalizer_is_removed() {
+    let bench = Bench::warm();
+    bench.see(Resource::PhasedRollouts, &deleted());
+    let mut other = set("other", Some("g"), 2, "50");
+    other["metadata"]["annotations"] = json!({ keys::PHASED_ROLLOUT: "gated" });
+    bench.server.prepare(Method::GET, "/statefulsets", list("60", &[set("web-2", None, 0, "51"), other]));
+    assert!(bench.pass().await);
+    assert_eq!(bench.server.take(), ["GET statefulsets"], "the finalizer stays");
+    assert_eq!(bench.queue.depth(), 1, "the next pass is in the lane of that set");
+}
+
+#[tokio::test(start_paused = true)]
+async fn b_a14_8_the_finalizer_stays_while_it_cannot_be_read_which_sets_carry_the_mark() {
+    let bench = Bench::warm();
+    bench.see(Resource::StatefulSets, &set("web", None, 0, "3"));
+    bench.see(Resource::PhasedRollouts, &deleted());
+    bench.server.prepare(Method::GET, "/statefulsets", Some(refusal(403, "no")));
+    assert!(bench.pass().await);
+    assert_eq!(bench.server.take(), ["GET statefulsets"]);
+    assert_eq!(bench.reports("gated", "ViewUnconfirmed").await, [1]);
+    bench.server.prepare(Method::GET, "/statefulsets", list("60", &[set("web", None, 0, "3")]));
+    assert!(bench.pass().await);
+    assert_eq!(bench.server.take(), ["GET statefulsets", "PATCH phasedrollouts/gated"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,6 +5,8 @@
 //! revisions are not read: each write to one of them carries the version that it was decided on, and what they hold
 //! decides about no pod.
 
+mod marks;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;

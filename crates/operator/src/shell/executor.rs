@@ -280,9 +280,10 @@ impl Executor {
             };
             expectations
         };
-        let (confirmed, doubt, turn) = (false, None, Turn(slot));
+        let (confirmed, marks_confirmed, doubt, turn) = (false, false, None, Turn(slot));
         let domain = domain.clone();
-        let mut lane = Lane { executor: self, epoch, domain, expectations, confirmed, doubt, turn };
+        let mut lane =
+            Lane { executor: self, epoch, domain, expectations, confirmed, marks_confirmed, doubt, turn };
         lane.settle().await?;
         Ok(lane)
     }
@@ -401,6 +402,8 @@ pub struct Lane<'e> {
     expectations: OwnedMutexGuard<Expectations>,
     /// The view that is planned on is confirmed.
     confirmed: bool,
+    /// It is confirmed which sets of the namespace carry a mark.
+    marks_confirmed: bool,
     /// Why the view cannot be confirmed.
     doubt: Option<Arc<str>>,
     /// After the expectations: fields are dropped in their order, and whoever is woken must find the lane free.
@@ -430,6 +433,11 @@ impl Lane<'_> {
         self.epoch
     }
 
+    /// The domain that it belongs to.
+    pub fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
     /// Why the view must not be disrupted on, where that is known already.
     pub fn doubt(&self) -> Option<&Arc<str>> {
         self.doubt.as_ref()
@@ -453,6 +461,37 @@ impl Lane<'_> {
         self.read(reads).await.map_err(Halt::Unconfirmed)?;
         self.confirmed = true;
         Ok(Basis::Renewed)
+    }
+
+    /// Makes sure that the view shows every set of the namespace that carries the mark of a PhasedRollout, also one outside of
+    /// the domain, before the finalizer of that PhasedRollout is removed. Costs as much as [`Self::confirm`].
+    pub async fn confirm_marks(&mut self, rollout: &str) -> Result<Basis, Halt> {
+        if let Some(why) = &self.doubt {
+            return Err(Halt::Unconfirmed(Arc::clone(why)));
+        }
+        if self.knows_marks() {
+            return Ok(Basis::Confirmed);
+        }
+        let Executor { api, cache, .. } = self.executor;
+        let doubt = cache.doubt(&[Resource::StatefulSets], &self.domain.namespace);
+        self.executor.list_everything(doubt.as_ref(), self.epoch)?;
+        let read = Confirmer { api, cache, domain: &self.domain }.confirm_marks(rollout).await;
+        self.executor.count_confirmation(if read.is_ok() { "confirmed" } else { "failed" });
+        if let Err(why) = read {
+            let namespace = &self.domain.namespace;
+            tracing::warn!(%namespace, rollout, "the finalizer is not removed: {why}");
+            self.doubt = Some(Arc::clone(&why));
+            return Err(Halt::Unconfirmed(why));
+        }
+        self.marks_confirmed = true;
+        Ok(Basis::Renewed)
+    }
+
+    /// Whether the view shows every mark of the namespace.
+    fn knows_marks(&self) -> bool {
+        let Executor { cache, .. } = self.executor;
+        let doubt = || cache.doubt(&[Resource::StatefulSets], &self.domain.namespace);
+        self.marks_confirmed || (self.executor.has_listed_everything_in(self.epoch) && doubt().is_none())
     }
 
     /// Whether the domain was read, or everything listed, in this term.
@@ -508,6 +547,10 @@ impl Lane<'_> {
         }
         if let Some(why) = &self.doubt {
             return Err(Halt::Unconfirmed(Arc::clone(why)));
+        }
+        if action.removes_finalizer() {
+            let unread = || "the sets of the namespace were not read in this term".into();
+            return if self.knows_marks() { Ok(()) } else { Err(Halt::Unconfirmed(unread())) };
         }
         let doubt = self.executor.cache.doubt(&SETS_AND_PODS, &self.domain.namespace);
         if self.confirmed || (doubt.is_none() && self.is_known_in_term()) {

@@ -9,11 +9,11 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use sts_plus_planner::disruption::{Gatekeeper, Guarded};
 use sts_plus_planner::health::Member;
-use sts_plus_planner::plan::{Action, Batch};
+use sts_plus_planner::plan::{Action, Batch, Kind, Object, Precondition, Verb};
 use tokio::sync::watch;
 use tower::{BoxError, service_fn};
 
-use super::{Domain, Executor, Gate, Halt, Lane, Waiter};
+use super::{Basis, Domain, Executor, Gate, Halt, Lane, Waiter};
 use crate::shell::api::{Api, ApiError, Resource};
 use crate::shell::cache::{Cache, Store};
 use crate::shell::lease::{Epoch, Leadership};
@@ -219,6 +219,33 @@ async fn rule_b_holds_for_what_we_write_on_sets() {
     assert!(!bench.may_plan().await, "the server said version 5, the view has 3");
     bench.store.upsert(Resource::StatefulSets, &set(5));
     assert!(bench.may_plan().await);
+}
+
+#[tokio::test]
+async fn rule_c_a_finalizer_is_removed_only_once_the_marks_of_the_namespace_are_known_in_this_term() {
+    let bench = Bench::new();
+    let leadership = Leadership::always();
+    let complete = watch::channel(leadership.current()).1;
+    let gate = Gate::warm(leadership, complete, watch::channel(None).1);
+    let api = Api::new(bench.server.client(), Metrics::new());
+    let executor = Executor::new(api, Cache::unfollowed(Arc::clone(&bench.store)), gate);
+    let object = Object { kind: Kind::PhasedRollout, namespace: "ns".into(), name: "gate".into() };
+    let precondition = Precondition { uid: "uid-gate".into(), resource_version: Some("7".into()) };
+    let verb = Verb::Merge { body: json!({ "metadata": { "finalizers": [] } }), manager: "m" };
+    let removal = [Batch { actions: vec![Action { object, precondition, verb }] }];
+    let mut lane = executor.enter(&Bench::domain(), Waiter::new(0, || {})).await.expect("free");
+    assert!(matches!(lane.perform(&removal).await, Err(Halt::Unconfirmed(_))));
+    assert!(bench.server.take_asked().is_empty());
+    assert_eq!(lane.confirm_marks("gate").await, Ok(Basis::Renewed));
+    assert_eq!(lane.confirm_marks("gate").await, Ok(Basis::Confirmed));
+    assert_eq!(lane.perform(&removal).await, Ok(()));
+    let asked: Vec<_> =
+        bench.server.take_asked().into_iter().map(|(method, path, _)| (method, path)).collect();
+    let paths = [
+        "/apis/apps/v1/namespaces/ns/statefulsets",
+        "/apis/sts.plus/v1alpha1/namespaces/ns/phasedrollouts/gate",
+    ];
+    assert_eq!(asked, [(Method::GET, paths[0].to_owned()), (Method::PATCH, paths[1].to_owned())]);
 }
 
 #[tokio::test]

@@ -52,3 +52,18 @@ fn raising_a_partition_needs_no_confirmed_view() {
     let raises = |action: &Action| matches!(action.verb, Verb::Apply { disrupts: false, .. });
     assert!(planned.batches.iter().flat_map(|batch| &batch.actions).any(raises), "{:?}", planned.batches);
 }
+
+#[test]
+fn b_a14_8_on_an_unconfirmed_view_the_finalizer_stays_although_no_set_is_seen_to_be_held() {
+    let mut cluster = given();
+    cluster.pass();
+    cluster.delete_rollout(WEB);
+    let plain = plan(&cluster.world(WEB), cluster.now);
+    let removes = |action: &Action| action.removes_finalizer();
+    assert!(plain.batches.iter().flat_map(|batch| &batch.actions).any(removes), "{:?}", plain.batches);
+    assert!(plain.needs_confirmed_view());
+    let world = World { unconfirmed: Some(WHY.into()), ..cluster.world(WEB) };
+    let planned = plan(&world, cluster.now);
+    assert!(planned.batches.is_empty(), "{:?}", planned.batches);
+    assert!(planned.announcements.iter().any(|told| told.reason == "ViewUnconfirmed"));
+}
