@@ -7,6 +7,7 @@ pub mod statefulset;
 mod stretches;
 #[cfg(test)]
 mod test_server;
+mod trouble;
 mod unobserved;
 
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 use sts_plus_api::keys;
@@ -11,6 +12,7 @@ use sts_plus_planner::statefulset::world::{Features, Management, Memory, Standin
 use sts_plus_planner::statefulset::{Answer, Ask, Blocked, Gauges, Note, Plan, Purpose, Step, plan, tell};
 use tokio::time::Instant;
 
+use super::trouble::Trouble;
 use super::{later, regarding};
 use crate::shell::api::{Api, ApiError, Place, Resource};
 use crate::shell::backoff;
@@ -54,9 +56,8 @@ struct Known {
     uid: Arc<str>,
     domain: Domain,
     status_written: Option<Instant>,
-    /// How often in a row the status could not be written, and when it is tried again. The pods do not wait for that.
-    status_failures: u32,
-    status_retry: Option<Instant>,
+    /// Why the status could not be written. The pods do not wait for that.
+    status_trouble: Trouble,
     shown: Option<SetLabels>,
 }
 
@@ -218,9 +219,12 @@ impl StatefulSets {
         }
         let status = plan.status_after(failed).filter(|_| !is_final(halted.as_ref()));
         if let Some(status) = status.filter(|_| self.status_retry(key).is_none()) {
+            let started = Instant::now();
             match lane.perform_batch([status]).await.halt {
                 None => self.status_written(key, &world.set),
-                Some(Halt::Failed(error)) => self.status_failed(key, &world.set, &error),
+                Some(Halt::Failed(error)) => {
+                    self.status_failed(key, &world.set, &error, started.elapsed());
+                }
                 halt => halted = worse(halted, halt),
             }
         }
@@ -329,8 +333,7 @@ impl StatefulSets {
             uid: Arc::clone(&set.uid),
             domain: domain.clone(),
             status_written: None,
-            status_failures: 0,
-            status_retry: None,
+            status_trouble: Trouble::default(),
             shown: None,
         });
         known.domain = domain.clone();
@@ -340,25 +343,22 @@ impl StatefulSets {
     fn status_written(&self, key: &Key, set: &SetRow) {
         if let Some(known) = self.known().get_mut(key).filter(|known| known.uid == set.uid) {
             known.status_written = Some(Instant::now());
-            (known.status_failures, known.status_retry) = (0, None);
+            known.status_trouble = Trouble::default();
         }
     }
 
     /// When a status that could not be written may be tried again; `None` for now.
     fn status_retry(&self, key: &Key) -> Option<Instant> {
-        self.known().get(key).and_then(|known| known.status_retry).filter(|at| *at > Instant::now())
+        self.known().get(key).and_then(|known| known.status_trouble.retry_at())
     }
 
     /// The status is tried again with a back-off of its own. A refusal does not pass by itself, so it is reported once.
-    fn status_failed(&self, key: &Key, set: &SetRow, error: &ApiError) {
-        let mut failures = 0;
-        if let Some(known) = self.known().get_mut(key).filter(|known| known.uid == set.uid) {
-            known.status_failures = known.status_failures.saturating_add(1);
-            failures = known.status_failures;
-            known.status_retry = Some(Instant::now() + backoff::delay(failures, self.api.chance()));
-        }
+    fn status_failed(&self, key: &Key, set: &SetRow, error: &ApiError, held: Duration) {
         tracing::warn!(namespace = %set.namespace, set = %set.name, "the status could not be written: {error}");
-        if let Some(refusal) = error.refusal().filter(|_| failures == 1) {
+        let mut known = self.known();
+        let known = known.get_mut(key).filter(|known| known.uid == set.uid);
+        let delay = |failures| backoff::delay(failures, self.api.chance());
+        if let Some(refusal) = known.and_then(|known| known.status_trouble.failed(error, held, delay)) {
             let (severity, reason) = (Severity::Warning, Reason::WRITE_REFUSED);
             self.announce(set, &Note { severity, reason, message: refusal.to_string() });
         }

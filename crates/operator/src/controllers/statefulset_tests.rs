@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tower::{BoxError, service_fn};
 
 use super::{Key, StatefulSets, enqueue, standing, worse};
-use crate::shell::api::{Api, ApiError, Resource};
+use crate::shell::api::{Api, ApiError, CALL_TIMEOUT, Resource};
 use crate::shell::cache::{Cache, Scope, Touched};
 use crate::shell::events;
 use crate::shell::executor::{Executor, Gate, Halt};
@@ -24,6 +24,9 @@ use crate::shell::lease::Leadership;
 use crate::shell::metrics::Metrics;
 use crate::shell::queue::{Outcome, Queue};
 use crate::shell::statefulset_metrics::SetLabels;
+
+/// The code of an answer that never comes.
+const HANGS: u16 = 0;
 
 /// An answer that stands ready for the first request whose method and path contain this.
 #[derive(Clone, Debug)]
@@ -69,6 +72,9 @@ impl Server {
                 let (head, body) = request.into_parts();
                 let body = serde_json::from_slice(&body.collect().await?.to_bytes()).unwrap_or(json!({}));
                 let (code, body) = server.answer(&head.method, head.uri.path(), body);
+                if code == HANGS {
+                    return std::future::pending().await;
+                }
                 let answer = Response::builder().status(code).header("retry-after", 7);
                 Ok::<_, BoxError>(answer.body(Body::from(body.to_string().into_bytes()))?)
             }
@@ -170,6 +176,30 @@ impl Bench {
     fn with_set() -> Self {
         let bench = Self::new();
         bench.see(Resource::StatefulSets, &set());
+        bench
+    }
+
+    /// A set that has its pod, of which its status does not know.
+    fn with_pod() -> Self {
+        let bench = Self::with_set();
+        bench.see(Resource::Revisions, &revision(&revision_name(0), &patch(), "uid-web"));
+        let owner = json!({ "kind": "StatefulSet", "name": "web", "uid": "uid-web", "controller": true });
+        let labels = json!({
+            "app": "web", "controller-revision-hash": revision_name(0),
+            "statefulset.kubernetes.io/pod-name": "web-0", "apps.kubernetes.io/pod-index": "0"
+        });
+        let ready =
+            json!([{ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
+        bench.see(
+            Resource::Pods,
+            &json!({
+                "metadata": {
+                    "name": "web-0", "namespace": "ns", "uid": "uid-web-0", "resourceVersion": "3",
+                    "ownerReferences": [owner], "labels": labels
+                },
+                "status": { "phase": "Running", "conditions": ready }
+            }),
+        );
         bench
     }
 
@@ -276,6 +306,44 @@ async fn no_status_names_a_revision_that_could_not_be_created() {
         let revision = format!("POST controllerrevisions/{}", revision_name(0));
         assert_eq!(bench.server.take(), [revision], "{code}: neither pod nor status");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_hangs_holds_the_lane_once_and_leaves_it_to_the_pods_for_longer() {
+    let status = "PATCH statefulsets/web/status";
+    let bench = Bench::with_pod();
+    for attempt in 1..=4 {
+        bench.server.prepare(Method::PATCH, "status", HANGS, json!({}));
+        let started = Instant::now();
+        let Outcome::WakeAt(retry) = bench.pass().await else { panic!("it is tried again") };
+        let held = started.elapsed();
+        assert_eq!(bench.server.take(), [status], "{attempt}");
+        assert!(held >= CALL_TIMEOUT, "{attempt}: {held:?}");
+        assert!(retry - Instant::now() >= 5 * held, "{attempt}: {:?}", retry - Instant::now());
+        // Whatever brings a pass meanwhile, the lane is free at once.
+        assert_eq!(bench.pass().await, Outcome::WakeAt(retry));
+        assert!(bench.server.take().is_empty(), "{attempt}");
+        tokio::time::sleep_until(retry).await;
+    }
+    bench.pass().await;
+    assert_eq!(bench.server.take(), [status]);
+    let reasons: Vec<_> = bench.events().await.into_iter().map(|event| event.0).collect();
+    assert_eq!(reasons, ["WriteRefused"], "once, after the third attempt");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_status_is_reported_once_although_the_first_attempt_failed_for_another_reason() {
+    let bench = Bench::with_pod();
+    for (code, message) in [(503, "restarting"), (403, "denied"), (403, "denied"), (503, "restarting")] {
+        bench.server.prepare(Method::PATCH, "status", code, refusal("Forbidden", message));
+        let Outcome::WakeAt(retry) = bench.pass().await else { panic!("it is tried again") };
+        assert_eq!(bench.server.take(), ["PATCH statefulsets/web/status"]);
+        tokio::time::sleep_until(retry).await;
+    }
+    let told = bench.events().await;
+    let [(reason, message, _)] = &told[..] else { panic!("once: {told:?}") };
+    assert_eq!(reason, "WriteRefused");
+    assert!(message.contains("denied"), "{message}");
 }
 
 #[tokio::test(start_paused = true)]
