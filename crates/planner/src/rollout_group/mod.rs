@@ -97,14 +97,19 @@ pub fn plan(world: &World, now: Timestamp) -> Plan {
     let mut members: Vec<_> = world.members.iter().collect();
     members.sort_by(|left, right| ordinal::natural(&left.set.name, &right.set.name));
     let zones: Vec<_> = members.into_iter().map(|member| Zone::judge(member, &world.memory, now)).collect();
-    let (turn, deletions) = match zones.iter().find_map(Zone::foreign_strategy) {
+    let (turn, mut deletions) = match zones.iter().find_map(Zone::foreign_strategy) {
         _ if zones.len() > MAX_MEMBERS => {
             (Turn::Skipped(Reason::TooManySets { sets: zones.len(), limit: MAX_MEMBERS }), Vec::new())
         }
         Some(skipped) => (Turn::Skipped(skipped), Vec::new()),
-        None => on_view(take_turns(&zones, now), world.unconfirmed.as_ref()),
+        None => take_turns(&zones, now),
     };
-    let mut reports: Vec<_> = zones.iter().map(|zone| Report::of(zone, &zones, &turn, world, now)).collect();
+    let mut reports: Vec<_> =
+        zones.iter().map(|zone| Report::of(zone, &zones, (&turn, &deletions), world, now)).collect();
+    if world.unconfirmed.is_some() {
+        // Nothing is deleted on a view that could not be confirmed; the reports say so.
+        deletions.clear();
+    }
     if zones.len() > MAX_MEMBERS {
         let due = reports.iter_mut().filter(|report| report.transition != Transition::None);
         due.skip(TOLD_AT_ONCE).for_each(|report| report.transition = Transition::Unsettled);
@@ -153,19 +158,6 @@ pub(crate) enum Turn {
         /// Why no further pod goes now, if one would like to.
         denied: Option<Reason>,
     },
-}
-
-/// Nothing is deleted on a view that could not be confirmed.
-fn on_view((turn, deletions): (Turn, Vec<Action>), unconfirmed: Option<&Arc<str>>) -> (Turn, Vec<Action>) {
-    let Some(why) = unconfirmed.filter(|_| !deletions.is_empty()) else { return (turn, deletions) };
-    let turn = match turn {
-        Turn::Rolling { set, moves: true, .. } => {
-            let denied = Some(Reason::ViewUnconfirmed { why: Arc::clone(why) });
-            Turn::Rolling { set, moves: false, denied }
-        }
-        turn => turn,
-    };
-    (turn, Vec::new())
 }
 
 /// Decides which pods go now. Dead ones go whosesoever turn it is, as far as the gatekeeper lets them; all others only
@@ -220,7 +212,7 @@ fn roll(zone: &Zone<'_>, gatekeeper: &mut Gatekeeper<'_>, deletions: &mut Vec<Ac
             }
         }
     }
-    let moves = zone.candidates().any(|pod| deletions.iter().any(|gone| gone.object.name == pod.name));
+    let moves = zone.has_deletion(deletions);
     Turn::Rolling { set: Arc::clone(zone.name()), moves, denied }
 }
 

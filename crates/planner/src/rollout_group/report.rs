@@ -132,12 +132,12 @@ impl Report {
     pub(super) fn of(
         zone: &Zone<'_>,
         zones: &[Zone<'_>],
-        turn: &Turn,
+        (turn, deletions): (&Turn, &[Action]),
         world: &World,
         now: Timestamp,
     ) -> Self {
         let set = &zone.member.set;
-        let reason = reason(zone, zones, turn, world);
+        let reason = reason(zone, zones, (turn, deletions), world);
         let says_so = |status: &&RolloutStatus| {
             status.group == *world.group
                 && status.state == reason.kind()
@@ -197,7 +197,12 @@ impl Report {
     }
 }
 
-fn reason(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn, world: &World) -> Reason {
+fn reason(
+    zone: &Zone<'_>,
+    zones: &[Zone<'_>],
+    (turn, deletions): (&Turn, &[Action]),
+    world: &World,
+) -> Reason {
     if let Turn::Skipped(reason) = turn {
         return reason.clone();
     }
@@ -212,12 +217,14 @@ fn reason(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn, world: &World) -> Re
     };
     let revision: Arc<str> = target.into();
     if zone.unfinished() {
+        // Whosesoever turn it is: a dead pod is deleted outside of it as well.
+        if zone.has_deletion(deletions)
+            && let Some(blocked) = blocked(zone, world)
+        {
+            return blocked;
+        }
         return match turn {
             Turn::Rolling { set, moves, denied } if set == zone.name() => {
-                let refusal = world.memory.refused.get(&zone.member.set.uid).cloned();
-                if let Some(refusal) = refusal.filter(|_| *moves) {
-                    return Reason::WriteRefused { refusal };
-                }
                 rolling(zone, revision, *moves, denied.as_ref())
             }
             Turn::HeldUpBy(set) if set == zone.name() => rolling(zone, revision, false, None),
@@ -231,17 +238,19 @@ fn reason(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn, world: &World) -> Re
     Reason::UpToDate { revision }
 }
 
+/// Why a pod of the set that may be deleted now is not deleted.
+fn blocked(zone: &Zone<'_>, world: &World) -> Option<Reason> {
+    let unconfirmed = world.unconfirmed.as_ref().map(|why| Reason::ViewUnconfirmed { why: Arc::clone(why) });
+    let refusal = world.memory.refused.get(&zone.member.set.uid).cloned();
+    unconfirmed.or_else(|| refusal.map(|refusal| Reason::WriteRefused { refusal }))
+}
+
 /// The state of the set whose turn it is.
 fn rolling(zone: &Zone<'_>, revision: Arc<str>, moves: bool, denied: Option<&Reason>) -> Reason {
     if moves {
         return Reason::Rolling { revision };
     }
-    if let Some(
-        reason @ (Reason::OtherSetNotReady { .. }
-        | Reason::OtherSetDisturbed { .. }
-        | Reason::ViewUnconfirmed { .. }),
-    ) = denied
-    {
+    if let Some(reason @ (Reason::OtherSetNotReady { .. } | Reason::OtherSetDisturbed { .. })) = denied {
         return reason.clone();
     }
     let down_pods = || zone.member.pods.iter().filter_map(|pod| Some((pod, zone.why_down(pod)?)));

@@ -117,6 +117,11 @@ impl<'w> Zone<'w> {
         pods.into_iter()
     }
 
+    /// Whether one of these deletions is of an outdated pod of the set.
+    pub(crate) fn has_deletion(&self, deletions: &[Action]) -> bool {
+        self.candidates().any(|pod| deletions.iter().any(|deletion| deletion.object.name == pod.name))
+    }
+
     fn urgency(&self, pod: &PodRow) -> u8 {
         match self.why_down(pod) {
             Some(Why::Broken(_)) if pod.is_dead() => 4,

@@ -325,6 +325,19 @@ fn a_refused_deletion_is_the_state_of_its_set_and_is_tried_again() {
 }
 
 #[test]
+fn a_refused_deletion_of_a_dead_pod_is_the_state_of_its_set_outside_of_its_turn_as_well() {
+    let mut group = given().old("a").old("b").broken("a-0").broken("b-0");
+    group.then(&["delete a-0", "delete b-0", "a Rolling", "b NotReady"]);
+    let refusal = Refusal { webhook: Some("guard.example.com".into()), message: "not today".to_owned() };
+    let refused = group.set_mut("b").uid.clone();
+    group.memory.refused.insert(refused, refusal.clone());
+    let plan = group.plan();
+    assert_eq!(plan.acting().count(), 2, "it is tried again");
+    assert_eq!(plan.reports[0].reason.kind(), "Rolling");
+    assert_eq!(plan.reports[1].reason, Reason::WriteRefused { refusal });
+}
+
+#[test]
 fn a_refused_annotation_is_a_warning_and_changes_nothing_else() {
     let group = given().old("a").old("b");
     let before = group.plan();

@@ -20,6 +20,16 @@ fn on_an_unconfirmed_view_no_pod_is_deleted_and_the_set_says_why() {
 }
 
 #[test]
+fn on_an_unconfirmed_view_a_set_with_a_dead_pod_says_why_outside_of_its_turn_as_well() {
+    let group = zones(&["a", "b", "c"], 2).old("a").old("b").old("c").broken("a-0").broken("b-0");
+    let world = World { unconfirmed: Some(WHY.into()), ..group.world() };
+    let plan = plan(&world, group.now);
+    assert_eq!(plan.acting().count(), 0);
+    let kinds: Vec<_> = plan.reports.iter().map(|report| report.reason.kind()).collect();
+    assert_eq!(kinds, ["ViewUnconfirmed", "ViewUnconfirmed", "OtherSetNotReady"]);
+}
+
+#[test]
 fn an_unconfirmed_view_changes_nothing_where_no_pod_would_be_deleted() {
     let group = zones(&["a", "b"], 2).old("a").paused("a", "true");
     let world = World { unconfirmed: Some(WHY.into()), ..group.world() };
