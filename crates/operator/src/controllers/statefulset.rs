@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sts_plus_api::keys;
-use sts_plus_planner::reason::{Reason, Severity};
+use sts_plus_planner::reason::{Reason, Refusal, Severity};
 use sts_plus_planner::set::SetRow;
 use sts_plus_planner::statefulset::world::{Features, Management, Memory, Standing, World};
-use sts_plus_planner::statefulset::{Answer, Ask, Blocked, Gauges, Note, Plan, Purpose, Step, plan, tell};
+use sts_plus_planner::statefulset::{
+    Answer, Ask, Blocked, Gauges, Note, Plan, Purpose, Step, plan, tell, tell_refused_revision,
+};
 use tokio::time::Instant;
 
 use super::trouble::Trouble;
@@ -58,6 +60,8 @@ struct Known {
     status_written: Option<Instant>,
     /// Why the status could not be written. The pods do not wait for that.
     status_trouble: Trouble,
+    /// Whether it was reported that the update revision cannot be stored.
+    revision_refused: bool,
     shown: Option<SetLabels>,
 }
 
@@ -211,6 +215,14 @@ impl StatefulSets {
                 return Carried::NameTaken(name);
             }
             self.tell(world, step, &performed.answers);
+            if step.stores_revision() {
+                let mut answers = step.tasks.iter().zip(&performed.answers);
+                let refusal = answers.find_map(|(task, answer)| match answer {
+                    Some(Err(error)) => lane.refusal(&task.action, error),
+                    _ => None,
+                });
+                self.revision_refused(key, &world.set, step, refusal);
+            }
             halted = worse(halted, performed.halt);
             if halted.is_some() {
                 failed = Some(step);
@@ -334,6 +346,7 @@ impl StatefulSets {
             domain: domain.clone(),
             status_written: None,
             status_trouble: Trouble::default(),
+            revision_refused: false,
             shown: None,
         });
         known.domain = domain.clone();
@@ -361,6 +374,17 @@ impl StatefulSets {
         if let Some(refusal) = known.and_then(|known| known.status_trouble.failed(error, held, delay)) {
             let (severity, reason) = (Severity::Warning, Reason::WRITE_REFUSED);
             self.announce(set, &Note { severity, reason, message: refusal.to_string() });
+        }
+    }
+
+    /// Reports once that the update revision cannot be stored, until it is.
+    fn revision_refused(&self, key: &Key, set: &SetRow, step: &Step, refusal: Option<Refusal>) {
+        let mut known = self.known();
+        let Some(known) = known.get_mut(key).filter(|known| known.uid == set.uid) else { return };
+        let before = std::mem::replace(&mut known.revision_refused, refusal.is_some());
+        let news = refusal.filter(|_| !before).and_then(|refusal| tell_refused_revision(step, &refusal));
+        if let Some(note) = news {
+            self.announce(set, &note);
         }
     }
 

@@ -309,6 +309,23 @@ async fn no_status_names_a_revision_that_could_not_be_created() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_revision_that_is_refused_is_reported_on_the_set_once_until_it_is_stored() {
+    let bench = Bench::with_set();
+    for (code, message) in [(503, "restarting"), (403, "exceeded quota: q"), (403, "exceeded quota: q")] {
+        bench.server.prepare(Method::POST, "revisions", code, refusal("Forbidden", message));
+        // An answer that was lost is asked for.
+        bench.server.prepare(Method::GET, "revisions", 404, refusal("NotFound", "not there"));
+        assert_eq!(bench.pass().await, Outcome::Failed);
+    }
+    let told = bench.events().await;
+    let [(reason, message, component)] = &told[..] else { panic!("once: {told:?}") };
+    assert_eq!((reason.as_str(), component.as_str()), ("WriteRefused", "statefulset-controller"));
+    assert!(message.contains(&revision_name(0)) && message.contains("exceeded quota: q"), "{message}");
+    bench.pass().await;
+    assert!(!bench.controller.known()[&key()].revision_refused, "the next refusal is news again");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_status_that_hangs_holds_the_lane_once_and_leaves_it_to_the_pods_for_longer() {
     let status = "PATCH statefulsets/web/status";
     let bench = Bench::with_pod();

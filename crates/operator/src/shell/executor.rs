@@ -639,18 +639,19 @@ impl Lane<'_> {
 
     /// Carries out one batch to its end and says what was answered.
     pub async fn perform_batch<'a>(&mut self, actions: impl IntoIterator<Item = &'a Action>) -> Performed {
+        let actions: Vec<_> = actions.into_iter().collect();
         let mut halt = None;
         let mut attempts = Vec::new();
-        let mut count = 0;
-        for (number, action) in actions.into_iter().enumerate() {
-            count = number + 1;
+        for (number, action) in actions.iter().copied().enumerate() {
             match self.may_send(action) {
                 Ok(()) => attempts.push(self.executor.attempt((number, action), self.epoch)),
                 Err(refused) => halt = Some(refused),
             }
         }
-        let mut answers = vec![None; count];
-        lock(&self.turn.0.unanswered).retain(|object| self.executor.store.seen(object).is_some());
+        let mut answers = vec![None; actions.len()];
+        let is_written = |object: &Object| actions.iter().any(|action| action.object == *object);
+        let is_there = |object: &Object| is_written(object) || self.executor.store.seen(object).is_some();
+        lock(&self.turn.0.unanswered).retain(is_there);
         let mut under_way = futures::stream::iter(attempts).buffer_unordered(MAX_PARALLEL_WRITES);
         while let Some((number, action, answer)) = under_way.next().await {
             let ended = match &answer {

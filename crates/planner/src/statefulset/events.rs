@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::world::World;
 use super::{Alignment, Answer, Need, Note, Purpose, Step, Task};
-use crate::reason::Severity;
+use crate::reason::{Reason, Refusal, Severity};
 
 /// What happened to a pod in a step, and what went wrong on the way.
 #[derive(Default)]
@@ -69,6 +69,13 @@ pub fn tell(world: &World, step: &Step, answers: &[Answer<'_>]) -> Vec<Note> {
     }
     notes.extend(pods.iter().filter_map(|(pod, told)| of_pod(set, pod, told)));
     notes
+}
+
+/// The event that tells that the server refuses to store the update revision: pods of it cannot be created before that.
+pub fn tell_refused_revision(step: &Step, refusal: &Refusal) -> Option<Note> {
+    let name = &step.stored_revision()?.action.object.name;
+    let message = format!("nothing is rolled while ControllerRevision {name} cannot be stored: {refusal}");
+    Some(Note { severity: Severity::Warning, reason: Reason::WRITE_REFUSED, message })
 }
 
 fn note<'a>(pods: &mut BTreeMap<&'a str, Told<'a>>, pod: &'a str, verb: &'a str, error: Option<String>) {

@@ -26,7 +26,7 @@ use jiff::Timestamp;
 use crate::plan::Action;
 use crate::reason::Severity;
 use claiming::Claiming;
-pub use events::tell;
+pub use events::{tell, tell_refused_revision};
 use history::History;
 use scale::{Draft, Flow};
 use slots::Slots;
@@ -77,10 +77,15 @@ pub struct Step {
 
 impl Step {
     /// Whether it makes the update revision the latest one that is stored.
-    fn stores_revision(&self) -> bool {
+    pub fn stores_revision(&self) -> bool {
+        self.stored_revision().is_some()
+    }
+
+    /// The write that does so.
+    fn stored_revision(&self) -> Option<&Task> {
         let stores =
-            |task: &Task| matches!(task.purpose, Purpose::CreateRevision | Purpose::RenumberRevision);
-        self.tasks.iter().any(stores)
+            |task: &&Task| matches!(task.purpose, Purpose::CreateRevision | Purpose::RenumberRevision);
+        self.tasks.iter().find(stores)
     }
 }
 
