@@ -55,10 +55,28 @@ impl Draft<'_> {
         (outdated || planted::has(Bug::UpdatedRollAgain)) && !pod.terminating
     }
 
-    /// An orderly set comes here only when all its pods are healthy.
+    /// Broken pods that are replaced where the user has asked for it; an orderly set comes here only when all its pods are
+    /// healthy. Those of which nothing runs are replaced together, since nothing is lost with them. One of which a container
+    /// runs counts as one that is not Ready, for it may still do its part, such as voting in a quorum: it is replaced alone.
     fn broken(&mut self) -> Vec<Task> {
-        let pods: Vec<_> = self.slots.filled.iter().rev().map(|(ordinal, pod)| (*ordinal, *pod)).collect();
-        pods.into_iter().filter_map(|(ordinal, pod)| self.replace_broken(ordinal, pod)).collect()
+        let pods = self.slots.filled.iter().rev().map(|(ordinal, pod)| (*ordinal, *pod));
+        let (dead, running): (Vec<_>, Vec<_>) = pods.partition(|(_, pod)| pod.is_dead());
+        let tasks: Vec<_> =
+            dead.into_iter().filter_map(|(ordinal, pod)| self.replace_broken(ordinal, pod)).collect();
+        if !tasks.is_empty() || self.is_replacing() {
+            return tasks;
+        }
+        let next = running.into_iter().find_map(|(ordinal, pod)| self.replace_broken(ordinal, pod));
+        next.into_iter().collect()
+    }
+
+    /// Whether a pod is missing, on its way out, or up to date and not available yet. Outdated pods that are down and that
+    /// nobody has deleted do not count: they wait to be replaced themselves.
+    fn is_replacing(&self) -> bool {
+        let judge = self.slots.judge();
+        let mut pods = self.slots.filled.values();
+        self.slots.filled.len() < self.slots.range.len()
+            || pods.any(|pod| judge.is_unavailable(pod) && !self.is_outdated(pod))
     }
 
     /// One pod at a time: the highest outdated one, if none above it is unavailable.

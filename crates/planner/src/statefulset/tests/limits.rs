@@ -114,6 +114,58 @@ fn a_pod_is_not_replaced_where_that_would_not_help_or_nobody_asked() {
     assert_eq!(cluster.written_to(Kind::Pod), [""; 0]);
 }
 
+/// A parallel set whose pods are all broken, of a template that was corrected since.
+fn corrected(container: &serde_json::Value) -> Cluster {
+    let mut cluster = complete(|spec| {
+        spec["podManagementPolicy"] = json!("Parallel");
+        spec["updateStrategy"]["rollingUpdate"] = json!({ "partition": 0 });
+    });
+    cluster.annotate(keys::REPLACE_BROKEN_PODS, "true");
+    cluster.image("two");
+    for pod in ["foo-0", "foo-1", "foo-2"] {
+        let waits = json!({ "state": { "waiting": { "reason": "CrashLoopBackOff" } } });
+        let containers = json!([waits, container]);
+        let status = json!({ "phase": "Running", "containerStatuses": containers });
+        cluster.server.change(Kind::Pod, pod, |value| value["status"] = status);
+        cluster.server.change(Kind::Pod, pod, |value| value["spec"]["nodeName"] = json!("node"));
+    }
+    cluster.forget();
+    cluster
+}
+
+#[test]
+fn broken_pods_of_which_a_container_runs_are_replaced_one_at_a_time() {
+    let mut cluster = corrected(&json!({ "state": { "running": {} } }));
+    for pod in ["foo-2", "foo-1", "foo-0"] {
+        cluster.sync_well();
+        assert_eq!(cluster.written_to(Kind::Pod), [format!("delete {pod}")]);
+        for successor in ["terminating", "missing", "not Ready"] {
+            cluster.forget();
+            cluster.sync_well();
+            let creates = (successor == "missing").then(|| format!("create {pod}"));
+            assert_eq!(
+                cluster.written_to(Kind::Pod),
+                creates.into_iter().collect::<Vec<_>>(),
+                "{pod} is {successor}"
+            );
+            if successor == "terminating" {
+                cluster.vanish(pod);
+            }
+        }
+        cluster.make_ready(pod);
+        cluster.forget();
+    }
+    cluster.rest();
+    assert_eq!(cluster.images(), ["two", "two", "two"]);
+}
+
+#[test]
+fn broken_pods_of_which_nothing_runs_are_replaced_together() {
+    let mut cluster = corrected(&json!({ "state": { "terminated": {} } }));
+    cluster.sync_well();
+    assert_eq!(cluster.written_to(Kind::Pod), ["delete foo-2", "delete foo-1", "delete foo-0"]);
+}
+
 /// Q2: a scale-down of an orderly set tolerates one unhealthy condemned pod, the lowest.
 #[test]
 fn a_scale_down_tolerates_one_unhealthy_pod() {
