@@ -30,12 +30,8 @@ fn regarding(set: &SetRow) -> Regarding {
     }
 }
 
-/// When a point of wall-clock time will be, on the clock that timers run on.
-fn monotonic(at: Timestamp, now: Timestamp) -> Instant {
-    later(Instant::now(), at, now)
-}
-
-/// The same, for a time of day that was read when the clock of timers showed `started`.
+/// When a point of wall-clock time will be, on the clock that timers run on, for a time of day that was read when that clock
+/// showed `started`. Both are read at once, before anything is waited for: whoever sets the one later on does not move it.
 fn later(started: Instant, at: Timestamp, now: Timestamp) -> Instant {
     started + Duration::try_from(at.duration_since(now)).unwrap_or_default()
 }

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::probes::Probes;
 use super::stretches::Stretches;
 use super::unobserved::Unobserved;
-use super::{monotonic, regarding};
+use super::{later, regarding};
 use crate::outbound::{self, Prometheus, promql};
 use crate::shell::api::{Api, ApiError, Place, Resource};
 use crate::shell::cache::{Cache, Store, Touched};
@@ -47,7 +47,7 @@ enum Passed {
     /// All that could be done was done.
     Planned {
         /// When to look again although nothing has changed.
-        wake_at: Option<Timestamp>,
+        wake_at: Option<Instant>,
     },
     /// The view could not be confirmed.
     Unconfirmed,
@@ -136,9 +136,7 @@ impl PhasedRollouts {
             depth.set(i64::try_from(self.queue.depth()).unwrap_or(i64::MAX));
             let outcome = match self.pass(&key).await {
                 Ok(Passed::Unconfirmed) => Outcome::Unconfirmed,
-                Ok(Passed::Planned { wake_at: Some(wake_at) }) => {
-                    Outcome::WakeAt(monotonic(wake_at, self.api.now()))
-                }
+                Ok(Passed::Planned { wake_at: Some(wake_at) }) => Outcome::WakeAt(wake_at),
                 Ok(Passed::Planned { wake_at: None }) => Outcome::Settled,
                 Err(halt) => Self::halted(&key, halt),
             };
@@ -220,7 +218,7 @@ impl PhasedRollouts {
         Ok(if world.unconfirmed.is_some() {
             Passed::Unconfirmed
         } else {
-            Passed::Planned { wake_at: planned.wake_at }
+            Passed::Planned { wake_at: planned.wake_at.map(|at| later(planned_at, at, now)) }
         })
     }
 

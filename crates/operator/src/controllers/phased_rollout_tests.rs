@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use sts_plus_api::keys;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::super::test_server::{Server, refusal};
-use super::{Key, PhasedRollouts, manager_of_partition};
+use super::{Key, Passed, PhasedRollouts, manager_of_partition};
 use crate::operator::WORKERS;
 use crate::outbound::{Prometheus, Reach, Tcp};
 use crate::shell::api::Resource;
@@ -20,6 +22,7 @@ use crate::shell::executor::{Executor, Gate};
 use crate::shell::lease::Leadership;
 use crate::shell::metrics::Metrics;
 use crate::shell::queue::Queue;
+use crate::shell::surroundings::{Clock, Step, Surroundings};
 
 const REFUSED: &str =
     "Internal error occurred: failed calling webhook \"guard.example.com\": failed to call webhook";
@@ -35,7 +38,11 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        Self::with(|leadership| {
+        Self::at(Clock::Machine)
+    }
+
+    fn at(clock: Clock) -> Self {
+        Self::with(clock, |leadership| {
             let listed = watch::channel(leadership.current()).1;
             Gate::new(leadership, listed)
         })
@@ -43,18 +50,18 @@ impl Bench {
 
     /// A leader whose caches are those of a standby: nothing was listed in its term.
     fn warm() -> Self {
-        Self::with(|leadership| {
+        Self::with(Clock::Machine, |leadership| {
             let complete = watch::channel(leadership.current()).1;
             Gate::warm(leadership, complete, watch::channel(None).1)
         })
     }
 
-    fn with(gate: impl FnOnce(Leadership) -> Gate) -> Self {
+    fn with(clock: Clock, gate: impl FnOnce(Leadership) -> Gate) -> Self {
         let (server, reports) = (Server::default(), Server::default());
         let mut tasks = JoinSet::new();
         let (recorder, sender) = events::channel(reports.api(), "pod-1".to_owned());
         tasks.spawn(sender.run());
-        let api = server.api();
+        let api = server.api().within(Surroundings { clock, ..Surroundings::default() });
         // Following nothing: the rows come from the test.
         let followed = (&[][..], &Scope::Namespaces(Vec::new()));
         let cache = Cache::start(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
@@ -76,7 +83,11 @@ impl Bench {
 
     /// A set that a rollout holds and somebody else has released, with its pods.
     fn held() -> Self {
-        let bench = Self::new();
+        Self::new().holding()
+    }
+
+    fn holding(self) -> Self {
+        let bench = self;
         bench.see(Resource::StatefulSets, &held_set(0, "3"));
         for ordinal in 0..2 {
             bench.see(Resource::Pods, &pod("web", ordinal));
@@ -353,6 +364,18 @@ async fn a_group_whose_writes_hang_leaves_workers_for_the_rollouts_of_others() {
     let asked = bench.server.take();
     let written: Vec<_> = asked.iter().filter(|asked| !asked.starts_with("GET")).collect();
     assert_eq!(written, ["PATCH statefulsets/web", "PUT phasedrollouts/gated/status"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_while_a_pass_writes_does_not_move_the_next_look() {
+    let started = Instant::now();
+    let step = Step { at: started + Duration::from_millis(500), by: SignedDuration::from_hours(-1) };
+    let clock = Clock::at("2026-01-02T00:00:00Z".parse().unwrap()).with_steps([step]);
+    let bench = Bench::at(clock).holding();
+    bench.server.slow_down(Duration::from_secs(1));
+    let Ok(Passed::Planned { wake_at }) = bench.rollouts.pass(&key("gated")).await else { panic!("planned") };
+    assert!(started.elapsed() >= Duration::from_secs(1), "a write was under way when the clock was set");
+    assert_eq!(wake_at, Some(started + Duration::from_mins(10)), "so long a contest is remembered");
 }
 
 fn entry(manager: &str, time: &str, fields: &Value) -> Value {

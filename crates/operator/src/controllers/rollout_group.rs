@@ -12,7 +12,7 @@ use sts_plus_planner::set::SetRow;
 use tokio::time::Instant;
 
 use super::unobserved::Unobserved;
-use super::{monotonic, regarding};
+use super::{later, regarding};
 use crate::shell::cache::{Cache, Store, Touched};
 use crate::shell::events::Recorder;
 use crate::shell::executor::{Basis, Domain, Executor, Halt, Lane, SETS_AND_PODS};
@@ -70,7 +70,7 @@ enum Passed {
     /// All that could be done was done.
     Rolled {
         /// When to look again although nothing has changed.
-        wake_at: Option<Timestamp>,
+        wake_at: Option<Instant>,
     },
     /// The group cannot be rolled as the user has set it up.
     Skipped,
@@ -178,9 +178,7 @@ impl RolloutGroups {
         }
         match passed {
             Ok(Passed::Unconfirmed) => Outcome::Unconfirmed,
-            Ok(Passed::Rolled { wake_at: Some(wake_at) }) => {
-                Outcome::WakeAt(monotonic(wake_at, self.clock.now()))
-            }
+            Ok(Passed::Rolled { wake_at: Some(wake_at) }) => Outcome::WakeAt(wake_at),
             Ok(_) => Outcome::Settled,
             Err(halt) => halted(domain, halt),
         }
@@ -191,7 +189,7 @@ impl RolloutGroups {
     async fn roll(&self, domain: &Domain) -> Result<Passed, Halt> {
         let waiter = self.queue.waiter(NAME, &Key::Group(domain.clone()));
         let mut lane = self.executor.enter(domain, waiter).await?;
-        let (now, epoch) = (self.clock.now(), lane.epoch());
+        let (now, started, epoch) = (self.clock.now(), Instant::now(), lane.epoch());
         let look = |unconfirmed: Option<Arc<str>>| {
             let world = world(self.cache.store(), domain, self.unobserved(domain, now));
             World { unconfirmed, ..world }
@@ -240,7 +238,8 @@ impl RolloutGroups {
             return Ok(Passed::Unconfirmed);
         }
         let skipped = planned.reports.iter().any(|report| report.reason.severity() == Severity::Error);
-        Ok(if skipped { Passed::Skipped } else { Passed::Rolled { wake_at: planned.wake_at } })
+        let wake_at = planned.wake_at.map(|at| later(started, at, now));
+        Ok(if skipped { Passed::Skipped } else { Passed::Rolled { wake_at } })
     }
 
     /// Takes our annotation from a set that has left its group.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::super::test_server::{Server, refusal};
 use super::{Key, RolloutGroups, wake};
@@ -20,7 +22,7 @@ use crate::shell::informing::Informing;
 use crate::shell::lease::Leadership;
 use crate::shell::metrics::Metrics;
 use crate::shell::queue::{Outcome, Queue};
-use crate::shell::surroundings::Clock;
+use crate::shell::surroundings::{Clock, Step};
 
 const FAILED: &str =
     "Internal error occurred: failed calling webhook \"guard.example.com\": failed to call webhook";
@@ -71,6 +73,10 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::at(Clock::Machine)
+    }
+
+    fn at(clock: Clock) -> Self {
         let (server, reports) = (Server::default(), Server::default());
         let mut tasks = JoinSet::new();
         let (recorder, sender) = events::channel(reports.api(), "pod-1".to_owned());
@@ -87,8 +93,7 @@ impl Bench {
         tasks.spawn(informing.clone().run());
         let acting = (executor, informing);
         let keys = Arc::clone(&queue);
-        let groups =
-            RolloutGroups::new(keys, cache.clone(), acting, recorder, metrics.clone(), Clock::Machine);
+        let groups = RolloutGroups::new(keys, cache.clone(), acting, recorder, metrics.clone(), clock);
         let groups = Arc::new(groups);
         let bench = Self { server, events: reports, cache, queue, groups, metrics, tasks };
         bench.see_group("g", ["a", "b"]);
@@ -137,7 +142,7 @@ async fn an_annotation_that_is_never_answered_does_not_keep_the_next_pod_waiting
     for _ in 0..8 {
         bench.server.prepare(Method::PATCH, "statefulsets", None);
     }
-    let started = tokio::time::Instant::now();
+    let started = Instant::now();
     assert_eq!(bench.pass().await, Outcome::Settled);
     assert_eq!(bench.server.deletions(), ["a-0", "a-1"]);
     bench.see(Resource::Pods, &pod("a", 0, "new", 20));
@@ -243,4 +248,21 @@ async fn a_group_whose_deletions_hang_leaves_workers_for_other_groups() {
     bench.queue.add(Key::Group(domain("other")));
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(bench.server.deletions(), ["d-0", "d-1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_while_a_pass_writes_does_not_move_the_next_look() {
+    let started = Instant::now();
+    let step = Step { at: started + Duration::from_millis(500), by: SignedDuration::from_hours(-1) };
+    let bench = Bench::at(Clock::at("2026-01-01T00:00:30Z".parse().unwrap()).with_steps([step]));
+    // Its pods are available in 30 s, and one more may be unavailable; those of the other set are available.
+    let mut young = set("a");
+    young["spec"]["minReadySeconds"] = json!(60);
+    young["metadata"]["resourceVersion"] = json!("5");
+    young["metadata"]["annotations"] = json!({ "rollout-max-unavailable": "3" });
+    bench.see(Resource::StatefulSets, &young);
+    bench.server.slow_down(Duration::from_secs(1));
+    let outcome = bench.groups.pass(&domain("g")).await;
+    assert!(started.elapsed() >= Duration::from_secs(1), "a deletion was under way when the clock was set");
+    assert_eq!(outcome, Outcome::WakeAt(started + Duration::from_secs(30)));
 }

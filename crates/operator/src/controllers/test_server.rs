@@ -19,11 +19,18 @@ pub(super) type Prepared = (Method, &'static str, Option<(u16, Value)>);
 pub(super) struct Server {
     pub(super) asked: Arc<Mutex<Vec<(Method, String, Value)>>>,
     prepared: Arc<Mutex<Vec<Prepared>>>,
+    /// How long each answer takes.
+    takes: Arc<Mutex<Duration>>,
 }
 
 impl Server {
     pub(super) fn prepare(&self, method: Method, path: &'static str, answer: Option<(u16, Value)>) {
         self.prepared.lock().unwrap().push((method, path, answer));
+    }
+
+    /// Each answer takes so long from now on.
+    pub(super) fn slow_down(&self, takes: Duration) {
+        *self.takes.lock().unwrap() = takes;
     }
 
     pub(super) fn api(&self) -> Api {
@@ -40,6 +47,8 @@ impl Server {
                     let fits = |(verb, part, _): &Prepared| *verb == head.method && path.contains(part);
                     prepared.iter().position(fits).map(|ready| prepared.remove(ready).2)
                 };
+                let takes = *server.takes.lock().unwrap();
+                tokio::time::sleep(takes).await;
                 let written = json!({ "metadata": { "resourceVersion": "100" } });
                 let Some((code, body)) = prepared.unwrap_or(Some((200, written))) else {
                     return std::future::pending().await;
