@@ -9,6 +9,7 @@ mod stretches;
 mod test_server;
 mod trouble;
 mod unobserved;
+mod unreported;
 
 use std::sync::Arc;
 use std::time::Duration;

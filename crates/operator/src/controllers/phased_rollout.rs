@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use super::probes::Probes;
 use super::stretches::Stretches;
 use super::unobserved::Unobserved;
+use super::unreported::Unreported;
 use super::{later, regarding};
 use crate::outbound::{self, Prometheus, promql};
 use crate::shell::api::{Api, ApiError, Place, Resource};
@@ -73,6 +74,7 @@ pub struct PhasedRollouts {
     probes: Probes<Key>,
     unobserved: Unobserved,
     stretches: Stretches<Key, Epoch>,
+    unreported: Unreported<Key>,
     syntax: Mutex<HashMap<Key, Syntax>>,
     /// Per key: what was reported of a last pass that was not carried out to its end. Losing it repeats a message.
     reported: Mutex<HashMap<Key, Vec<Announcement>>>,
@@ -115,6 +117,7 @@ impl PhasedRollouts {
             probes: Probes::default(),
             unobserved: Unobserved::default(),
             stretches: Stretches::default(),
+            unreported: Unreported::default(),
             syntax: Mutex::default(),
             reported: Mutex::default(),
             refused: Mutex::default(),
@@ -149,6 +152,7 @@ impl PhasedRollouts {
         let Some(rollout) = self.row(key) else {
             self.forget(key);
             lock(&self.refused).remove(key);
+            self.unreported.forget(key);
             return Ok(Passed::Planned { wake_at: None });
         };
         let mut lane = self.executor.enter(&self.domain(&rollout), self.queue.waiter(NAME, key)).await?;
@@ -161,6 +165,8 @@ impl PhasedRollouts {
         let Some(mut world) = look(lane.doubt().cloned()) else {
             return Ok(Passed::Planned { wake_at: None });
         };
+        let due = self.unreported.due(key, &world.rollout, self.cache.store());
+        self.announce(&world, &due, &[]);
         let mut planned = self.plan(&mut world, now).await;
         for _ in 0..MAX_CONFIRMATIONS {
             if !planned.needs_confirmed_view() {
@@ -186,6 +192,7 @@ impl PhasedRollouts {
         if let Some(halt) = carried_out.halt {
             let done: Vec<_> = planned.announced_by(&carried_out.acknowledged).cloned().collect();
             self.announce(&world, &done, &self.reported(key));
+            self.unreported.lost(key, &planned, &carried_out.unanswered, &done);
             self.remember_reported(key, done);
             if let Some((action, refusal)) = carried_out.refused {
                 // A status that hangs is not asked for once more while the lane is held.
@@ -198,6 +205,7 @@ impl PhasedRollouts {
         }
         drop(lane);
         lock(&self.refused).remove(key);
+        self.unreported.forget(key);
         self.stretches.keep(key, term, planned.stretch, planned_at);
         // While the set is unobserved, or nothing may be disrupted, the gate is not looked at: what was answered meanwhile
         // is counted afterwards.

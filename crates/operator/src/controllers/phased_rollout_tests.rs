@@ -179,6 +179,11 @@ fn rollout(name: &str, target: &str, status: Option<&Value>) -> Value {
     })
 }
 
+fn at_version(version: &str, mut object: Value) -> Value {
+    object["metadata"]["resourceVersion"] = json!(version);
+    object
+}
+
 /// The status of a rollout that holds the partition of `web` at its replicas.
 fn managing() -> Value {
     json!({
@@ -210,6 +215,51 @@ async fn a_partition_that_could_not_be_restored_is_not_reported_as_restored() {
     assert!(!bench.pass().await);
     assert_eq!(bench.reports("gated", "PartitionRestored").await, [] as [u64; 0]);
     assert_eq!(bench.reports("gated", "WriteRefused").await, [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_status_says_is_reported_once_although_the_answer_to_it_was_lost() {
+    for took_effect in [true, false] {
+        let bench = Bench::held();
+        // A rollout that is about to take its set.
+        bench.see(Resource::PhasedRollouts, &at_version("6", rollout("gated", "web", Some(&json!({})))));
+        bench.server.prepare(Method::PUT, "phasedrollouts/gated/status", None);
+        assert!(!bench.pass().await, "no answer");
+        assert_eq!(bench.reports("gated", "Managed").await, [] as [u64; 0], "it may not have happened");
+        let asked = bench.server.asked.lock().unwrap().clone();
+        let (.., put) = asked.iter().find(|(method, ..)| *method == Method::PUT).expect("the status");
+        bench.see(Resource::StatefulSets, &held_set(2, "101"));
+        let status = if took_effect { put["status"].clone() } else { json!({}) };
+        bench.see(Resource::PhasedRollouts, &at_version("102", rollout("gated", "web", Some(&status))));
+        bench.server.take();
+        assert!(bench.pass().await);
+        let written = bench.server.take().into_iter().filter(|asked| !asked.starts_with("GET")).count();
+        assert_eq!(written, usize::from(!took_effect), "the status is written again where it was not");
+        for name in ["gated", "web"] {
+            assert_eq!(bench.reports(name, "Managed").await, [1], "{name}, took effect: {took_effect}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_partition_is_reported_once_although_the_answer_was_lost() {
+    for took_effect in [true, false] {
+        let bench = Bench::held();
+        bench.server.prepare(Method::PATCH, "statefulsets/web", None);
+        assert!(!bench.pass().await, "no answer");
+        assert_eq!(bench.reports("gated", "PartitionRestored").await, [] as [u64; 0]);
+        let now = if took_effect { held_set(2, "99") } else { held_set(0, "3") };
+        for _ in 0..2 {
+            // What became of it, and who has written the partition.
+            bench.server.prepare(Method::GET, "statefulsets/web", Some((200, now.clone())));
+        }
+        bench.see(Resource::StatefulSets, &now);
+        assert!(bench.pass().await);
+        for name in ["gated", "web"] {
+            let reported = bench.reports(name, "PartitionRestored").await;
+            assert_eq!(reported, [1], "{name}, took effect: {took_effect}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -37,8 +37,8 @@ use super::confirmation::Confirmer;
 use super::expectations::{Expectation, Expectations, SEEN_WITHIN, Unknown};
 use super::lease::{Epoch, Leadership};
 use super::metrics::OutcomeLabel;
-pub use unanswered::UNANSWERED_REPORTED_AFTER;
 use unanswered::Streaks;
+pub use unanswered::UNANSWERED_REPORTED_AFTER;
 use writing::place;
 
 /// Writes of one batch that are under way together: a batch of 500, the widest there is, takes eight rounds, and one lane
@@ -196,6 +196,8 @@ pub struct Performed {
 pub struct CarriedOut<'p> {
     /// The writes that the server acknowledged.
     pub acknowledged: Vec<&'p Action>,
+    /// The writes whose answer was lost: they may have taken effect.
+    pub unanswered: Vec<&'p Action>,
     /// The write that was refused, or has not been answered several times, and what to report of it.
     pub refused: Option<(&'p Action, Refusal)>,
     /// Why it was not carried out to its end; `None` where it was.
@@ -626,10 +628,14 @@ impl Lane<'_> {
                     Some(Err(error)) => Some((action, self.refusal(action, error)?)),
                     _ => None,
                 });
-                return CarriedOut { acknowledged, refused, halt };
+                let answered = batch.actions.iter().zip(&answers);
+                let lost =
+                    answered.filter(|(_, answer)| matches!(answer, Some(Err(ApiError::Unanswered(_)))));
+                let unanswered = lost.map(|(action, _)| action).collect();
+                return CarriedOut { acknowledged, unanswered, refused, halt };
             }
         }
-        CarriedOut { acknowledged, refused: None, halt: None }
+        CarriedOut { acknowledged, unanswered: Vec::new(), refused: None, halt: None }
     }
 
     /// What to report of a write that has just failed: a refusal, or that it was not answered several times in succession.
