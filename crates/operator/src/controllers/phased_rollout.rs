@@ -195,9 +195,11 @@ impl PhasedRollouts {
             self.unreported.lost(key, &planned, &carried_out.unanswered, &done);
             self.remember_reported(key, done);
             if let Some((action, refusal)) = carried_out.refused {
-                // A status that hangs is not asked for once more while the lane is held.
+                // A status that hangs is not asked for once more while the lane is held, and without our finalizer there is
+                // none yet.
                 let hangs = matches!(&halt, Halt::Failed(ApiError::Unanswered(_)));
-                let is_writable = !(hangs && matches!(action.verb, Verb::ReplaceStatus { .. }));
+                let is_status = matches!(action.verb, Verb::ReplaceStatus { .. });
+                let is_writable = world.rollout.has_finalizer() && !(hangs && is_status);
                 let report = is_writable.then(|| refused(&world, refusal.clone(), now));
                 self.report_refusal(key, &mut lane, &world, (refusal, report)).await;
             }

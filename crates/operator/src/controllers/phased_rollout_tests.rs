@@ -263,6 +263,20 @@ async fn a_restored_partition_is_reported_once_although_the_answer_was_lost() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_finalizer_that_is_refused_is_reported_by_one_event() {
+    let bench = Bench::held();
+    bench.see(Resource::PhasedRollouts, &at_version("6", rollout("gated", "web", None)));
+    for _ in 0..3 {
+        bench.server.prepare(Method::PATCH, "phasedrollouts/gated", Some(refusal(500, REFUSED)));
+        assert!(!bench.pass().await, "refused");
+        assert_eq!(bench.server.take(), ["PATCH phasedrollouts/gated"], "there is no status yet");
+    }
+    assert_eq!(bench.reports("gated", "WriteRefused").await, [1]);
+    assert!(bench.pass().await);
+    assert!(bench.rollouts.refused.lock().unwrap().is_empty(), "after a success it is news again");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_partition_whose_write_is_never_answered_is_reported_in_the_status_after_three_attempts() {
     let bench = Bench::held();
     for attempt in 1..=5 {
