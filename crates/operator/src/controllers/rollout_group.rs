@@ -244,14 +244,34 @@ impl RolloutGroups {
 
     /// Takes our annotation from a set that has left its group.
     fn release(&self, namespace: &Arc<str>, name: &Arc<str>) -> Outcome {
-        let action = self.cache.store().set(namespace, name).and_then(|set| release(&set));
+        let set = self.cache.store().set(namespace, name);
+        let action = set.as_ref().and_then(|set| release(set));
         // Everything is looked at again when the gate opens.
         if let Some(epoch) = self.executor.term() {
             let domain =
                 Domain { namespace: Arc::clone(namespace), group: format!("{RELEASED}{name}").into() };
             self.informing.submit(&domain, epoch, &action);
+            self.report_unreleased(&domain, set.as_deref());
         }
         Outcome::Settled
+    }
+
+    /// Reports once that our annotation cannot be removed from a set.
+    fn report_unreleased(&self, domain: &Domain, set: Option<&SetRow>) {
+        let before = self.memory().warned.remove(domain).unwrap_or_default();
+        let refused = self.informing.refusals(domain).into_iter();
+        let refused =
+            refused.filter_map(|(uid, refusal)| Some((set.filter(|set| *set.uid == *uid)?, refusal)));
+        for (set, refusal) in refused {
+            let warning = Warning::ReleaseRefused { refusal };
+            let is_new = !before.get(&set.uid).is_some_and(|before| before.contains(&warning));
+            if is_new {
+                tracing::warn!(namespace = %set.namespace, set = %set.name, "{warning}");
+                self.recorder.warn(regarding(set), warning.kind(), &warning.to_string());
+            }
+            let warned = HashMap::from([(Arc::clone(&set.uid), vec![warning])]);
+            self.memory().warned.insert(domain.clone(), warned);
+        }
     }
 
     /// What is remembered of a group for the planner, as far as it was found out in this term and its sets are still there.

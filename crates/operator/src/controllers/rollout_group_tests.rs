@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
+use sts_plus_api::keys;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -221,6 +222,30 @@ async fn a_refused_annotation_is_reported_on_its_set_and_the_rollout_goes_on() {
     let refused = told.iter().filter(|(reason, _)| reason == "WriteRefused").count();
     assert_eq!(refused, 1, "{told:?}");
     assert!(told.contains(&once("Rolling")), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_annotation_that_cannot_be_removed_from_a_set_without_a_group_is_reported_once() {
+    let bench = Bench::new();
+    let mut left = set("left");
+    left["metadata"]["labels"] = json!({});
+    left["metadata"]["annotations"] = json!({ keys::ROLLOUT_STATUS: "{}" });
+    bench.see(Resource::StatefulSets, &left);
+    for _ in 0..8 {
+        bench.server.prepare(Method::PATCH, "statefulsets/left", Some(refusal(500, FAILED)));
+    }
+    for _ in 0..4 {
+        assert_eq!(bench.groups.release(&"ns".into(), &"left".into()), Outcome::Settled);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(bench.reported_of("left").await, [once("WriteRefused")]);
+    // It is tried again with a growing wait, and admitted at last.
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    left["metadata"]["annotations"] = json!({});
+    left["metadata"]["resourceVersion"] = json!("101");
+    bench.see(Resource::StatefulSets, &left);
+    bench.groups.release(&"ns".into(), &"left".into());
+    assert!(bench.groups.memory().warned.is_empty(), "nothing is kept of it");
 }
 
 #[tokio::test(start_paused = true)]

@@ -141,10 +141,13 @@ impl Slot {
     }
 
     /// Notes what became of a write.
-    fn sent(&mut self, action: &Action, sent: Sent, delay: impl FnOnce(u32) -> Duration) {
+    fn sent(&mut self, job: &Job, sent: Sent, delay: impl FnOnce(u32) -> Duration) {
+        let action = &job.action;
         self.under_way = false;
         match sent {
-            Sent::Closed => self.wanted.clear(),
+            Sent::Closed if self.epoch == job.epoch => self.wanted.clear(),
+            // What is wanted now was submitted in a later term.
+            Sent::Closed => {}
             Sent::Written(version) => {
                 self.trouble.remove(&discriminant(&action.verb));
                 self.wanted.retain(|wanted| wanted != action);
@@ -357,7 +360,7 @@ impl Informing {
         let Some(slots) = state.slots.get_mut(&job.domain) else { return };
         let Some(slot) = slots.get_mut(&job.action.object) else { return };
         let before = slot.refused().cloned();
-        slot.sent(&job.action, sent, |failures| backoff::delay(failures, chance));
+        slot.sent(job, sent, |failures| backoff::delay(failures, chance));
         let changed = slot.refused() != before.as_ref();
         slots.retain(|_, slot| !slot.is_idle());
         if slots.is_empty() {

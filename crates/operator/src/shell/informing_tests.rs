@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tower::{BoxError, service_fn};
 
-use super::Informing;
+use super::{Informing, Job, Sent, Slot};
 use crate::shell::api::{Api, Resource};
 use crate::shell::cache::{Cache, Store};
 use crate::shell::executor::{Domain, Executor, Gate};
@@ -289,4 +289,21 @@ async fn once_closed_it_ends_when_nothing_is_under_way() {
     assert!(bench.tasks.try_join_next().is_none(), "a write is unanswered");
     assert!(bench.tasks.join_next().await.is_some(), "it has no answer, and is not sent again");
     assert_eq!(bench.server.take().len(), 1);
+}
+
+#[test]
+fn the_end_of_a_term_drops_what_was_submitted_in_it_and_not_what_came_since() {
+    let row = || {
+        let store = Store::default();
+        store.upsert(Resource::StatefulSets, &set("a", 3).to_string());
+        store.set(&"ns".into(), &"a".into()).expect("a set")
+    };
+    for (submitted_in, left) in [(Epoch(1), 0), (Epoch(2), 1)] {
+        let action = Action::annotate(&row(), "k", Some("v"), "m");
+        let job = Job { domain: Bench::domain(), epoch: Epoch(1), action: action.clone() };
+        let mut slot = Slot::new(submitted_in, "uid-a".into());
+        (slot.wanted, slot.under_way) = (vec![action], true);
+        slot.sent(&job, Sent::Closed, |_| Duration::ZERO);
+        assert_eq!((slot.wanted.len(), slot.under_way), (left, false), "{submitted_in:?}");
+    }
 }

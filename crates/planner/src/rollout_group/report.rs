@@ -84,6 +84,11 @@ pub enum Warning {
         /// What the server said.
         refusal: Refusal,
     },
+    /// The state cannot be removed from a set that has left its group.
+    ReleaseRefused {
+        /// What the server said.
+        refusal: Refusal,
+    },
 }
 
 impl Warning {
@@ -92,7 +97,7 @@ impl Warning {
         match self {
             Self::BadMaxUnavailable { .. } => "InvalidMaxUnavailable",
             Self::SelectorOverlap { .. } => "SelectorOverlap",
-            Self::WriteRefused { .. } => Reason::WRITE_REFUSED,
+            Self::WriteRefused { .. } | Self::ReleaseRefused { .. } => Reason::WRITE_REFUSED,
         }
     }
 }
@@ -114,6 +119,11 @@ impl fmt::Display for Warning {
             Self::WriteRefused { refusal } => {
                 write!(f, "its state cannot be written on it, the rollout does not depend on that: {refusal}")
             }
+            Self::ReleaseRefused { refusal } => write!(
+                f,
+                "it has left its rollout group, and the annotation {} cannot be removed from it: {refusal}",
+                keys::ROLLOUT_STATUS
+            ),
         }
     }
 }

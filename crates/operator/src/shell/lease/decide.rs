@@ -56,7 +56,7 @@ impl Timing {
 /// A number that grows with each term of this process; among processes too, as long as nobody deletes the
 /// lease, since it is the lease's count of terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Epoch(pub(super) u64);
+pub struct Epoch(pub(in crate::shell) u64);
 
 impl Epoch {
     /// The number, for logs.
