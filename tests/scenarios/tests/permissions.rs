@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -28,6 +28,7 @@ use sts_plus_operator::outbound::{Reach, Tcp};
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
+use sts_plus_operator::shell::rights::FIRST_RETRY_AFTER;
 use sts_plus_operator::shell::surroundings::Surroundings;
 use sts_plus_planner::statefulset::world::Features;
 use sts_plus_scenarios::cluster::{Account, Cluster, Request};
@@ -104,8 +105,8 @@ fn roll_with_the_least_role(assets: &Assets) -> Completion {
 }
 
 /// In one namespace and without a lease: every pod is deleted once, the status names the new revision, and what is not
-/// permitted is asked for no more than once for each set, not in each pass. PhasedRollouts, which may not be listed, keep
-/// nobody waiting.
+/// permitted is asked for once for each set and then as often as a denied right is tried again, not in each pass or for each
+/// pod. PhasedRollouts, which may not be listed, keep nobody waiting.
 async fn least(cluster: &Arc<dyn Cluster>, name: &str, controllers: Controllers) {
     let mut scene = Scene::new(cluster, name).await;
     scene.lacks_permission = true;
@@ -118,6 +119,7 @@ async fn least(cluster: &Arc<dyn Cluster>, name: &str, controllers: Controllers)
         Settings { controllers, lease: None, listener: Some(listener), ..settings(&scene.namespace) };
     let (stop, stopped) = watch::channel(false);
     let metrics = Metrics::new();
+    let begin = Instant::now();
     let operator = tokio::spawn(run(account.client.clone(), settings, metrics.clone(), stopped));
     scene.change(&zones, &Template::new("v2")).await;
     scene.served(&zones, "v2").await;
@@ -131,16 +133,22 @@ async fn least(cluster: &Arc<dyn Cluster>, name: &str, controllers: Controllers)
         })
         .await;
     assert_eq!(ready(address).await, "leading");
-    let page = metrics.encode();
     let mut missing = vec![("patch", "statefulsets"), ("patch", "statefulsets/status"), ("create", "events")];
     missing.extend(controllers.phased_rollout.then_some(("watch", "phasedrollouts")));
     for (verb, resource) in missing {
         let labels = format!("verb=\"{verb}\",resource=\"{resource}\",namespace=\"{}\"", scene.namespace);
         let line = format!("sts_plus_missing_permissions{{{labels}}} 1");
-        assert!(page.lines().any(|known| known == line), "{line} is not in {page}");
+        // Events are sent beside the rollout.
+        until(DEADLINE, &line, || async {
+            let page = metrics.encode();
+            let is_there = page.lines().any(|known| known == line);
+            is_there.then_some(()).ok_or_else(|| NotYet::saw(page))
+        })
+        .await;
     }
     stop.send_replace(true);
     operator.await.unwrap();
+    let retries = retries_within(begin.elapsed());
 
     let requests = scene.requests().await;
     let mut forbidden: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -150,11 +158,25 @@ async fn least(cluster: &Arc<dyn Cluster>, name: &str, controllers: Controllers)
         *forbidden.entry((&request.verb, &request.resource)).or_default() += 1;
     }
     for (right, times) in &forbidden {
-        assert!(*times <= zones.len(), "{right:?} was asked for {times} times: {requests:#?}");
+        let at_most = zones.len() + retries;
+        assert!(
+            *times <= at_most,
+            "{right:?} was asked for {times} times, at most {at_most} are right: {requests:#?}"
+        );
     }
     let promoted = requests.iter().filter(|request| request.verb == "update" && request.wrote()).count();
     assert_eq!(promoted, zones.len(), "{requests:#?}");
     assert_eq!(scene.finish().await, 9);
+}
+
+/// How often a right that is denied from the start is tried again within this time: after a pause that doubles.
+fn retries_within(time: Duration) -> usize {
+    let pauses = std::iter::successors(Some(FIRST_RETRY_AFTER), |pause| Some(*pause * 2));
+    let due = pauses.scan(Duration::ZERO, |due, pause| {
+        *due += pause;
+        Some(*due)
+    });
+    due.take_while(|due| *due <= time).count()
 }
 
 /// What `/ready` says, which must be a success.

@@ -28,7 +28,7 @@ use super::backoff;
 use super::executor::{Domain, Executor, UNANSWERED_REPORTED_AFTER};
 use super::expectations::Expectation;
 use super::lease::Epoch;
-use super::rights::Right;
+use super::rights::{Right, Rights};
 
 /// Informing writes under way together: those of a large group at once, and a hanging webhook cannot take the streams that
 /// acting writes need.
@@ -102,6 +102,30 @@ enum Sent {
     Refused(Refusal),
     /// It was not answered, or somebody else kept writing.
     Failed(String),
+}
+
+impl Sent {
+    fn of(answer: Result<Value, ApiError>, action: &Action) -> Self {
+        let error = match answer {
+            Ok(written) => {
+                let version = written.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+                return Self::Written(version.map(Into::into));
+            }
+            Err(error) => error,
+        };
+        match error {
+            ApiError::Throttled { retry_after } => Self::Later(retry_after),
+            ApiError::NotFound(_) => Self::Outdated,
+            ApiError::Conflict(_) if action.precondition.resource_version.is_some() => Self::Outdated,
+            error if error.lacks_right() => Self::Denied,
+            error => match error.refusal() {
+                Some(refusal) => Self::Refused(refusal),
+                None => {
+                    Self::Failed(error.silence().map_or_else(|| error.to_string(), |silence| silence.message))
+                }
+            },
+        }
+    }
 }
 
 impl fmt::Debug for Informing {
@@ -310,48 +334,27 @@ impl Informing {
     }
 
     async fn send(&self, job: Job) -> (Job, Sent) {
-        let answer = self.write(&job.action, job.epoch).await;
-        let sent = match answer {
-            None => Sent::Closed,
-            Some(Ok(written)) => {
-                let version = written.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-                Sent::Written(version.map(Into::into))
-            }
-            Some(Err(ApiError::Throttled { retry_after })) => Sent::Later(retry_after),
-            Some(Err(ApiError::NotFound(_))) => Sent::Outdated,
-            Some(Err(ApiError::Conflict(_))) if job.action.precondition.resource_version.is_some() => {
-                Sent::Outdated
-            }
-            Some(Err(error)) if error.lacks_right() => Sent::Denied,
-            Some(Err(error)) => match error.refusal() {
-                Some(refusal) => Sent::Refused(refusal),
-                None => {
-                    Sent::Failed(error.silence().map_or_else(|| error.to_string(), |silence| silence.message))
-                }
-            },
-        };
+        let sent = self.write(&job.action, job.epoch).await.unwrap_or(Sent::Closed);
         (job, sent)
     }
 
-    /// Patches or, where only that is permitted, reads and updates.
-    async fn write(&self, action: &Action, epoch: Epoch) -> Option<Result<Value, ApiError>> {
+    /// Patches or, where only that is permitted, reads and updates; `None` once the term is over.
+    async fn write(&self, action: &Action, epoch: Epoch) -> Option<Sent> {
         let executor = &self.shared.executor;
         let rights = executor.api().rights();
-        let patch = patch_right(action);
-        let mut denied = None;
-        if rights.denied_until(&patch).is_none() {
+        let (patch, update) = (patch_right(action), update_right(action));
+        if rights.attempt(&patch) {
             let answer = executor.inform(action, epoch).await?;
-            denied = note(rights, &patch, &answer);
-            if denied.is_none() || update_right(action).is_none() {
-                return Some(answer);
+            let is_denied = note(rights, &patch, &answer);
+            if !is_denied || update.is_none() {
+                return Some(Sent::of(answer, action));
             }
         }
-        let Some(update) = update_right(action) else {
-            return denied.map(Err);
-        };
+        // The write of another object finds out whether the right has been granted since.
+        let Some(update) = update.filter(|update| rights.attempt(update)) else { return Some(Sent::Denied) };
         let answer = executor.inform_by_update(action, epoch).await?;
         note(rights, &update, &answer);
-        Some(answer)
+        Some(Sent::of(answer, action))
     }
 
     fn done(&self, job: &Job, sent: Sent) {
@@ -373,19 +376,17 @@ impl Informing {
     }
 }
 
-/// Notes what an answer says about a right; the error, where it is denied.
-fn note(rights: &super::rights::Rights, right: &Right, answer: &Result<Value, ApiError>) -> Option<ApiError> {
+/// Notes what an answer says about a right: whether it is denied.
+fn note(rights: &Rights, right: &Right, answer: &Result<Value, ApiError>) -> bool {
     match answer {
-        Ok(_) => {
-            rights.grant(right);
-            None
-        }
+        Ok(_) => rights.grant(right),
         Err(error) if error.lacks_right() => {
             rights.deny(right, &error.words());
-            Some(error.clone())
+            return true;
         }
-        Err(_) => None,
+        Err(_) => {}
     }
+    false
 }
 
 fn patch_right(action: &Action) -> Right {

@@ -18,7 +18,7 @@ use crate::shell::cache::{Cache, Store};
 use crate::shell::executor::{Domain, Executor, Gate};
 use crate::shell::lease::{Epoch, Leadership};
 use crate::shell::metrics::Metrics;
-use crate::shell::rights::LAST_RETRY_AFTER;
+use crate::shell::rights::{FIRST_RETRY_AFTER, LAST_RETRY_AFTER};
 
 const DENIED: &str =
     "statefulsets.apps \"a\" is forbidden: User \"u\" cannot patch resource \"statefulsets\"";
@@ -233,6 +233,21 @@ async fn what_may_not_be_written_is_tried_again_more_and_more_rarely() {
     assert_eq!(bench.server.take().len(), DENIALS, "four more denials, and then it is granted");
     bench.pass(2 * LAST_RETRY_AFTER).await;
     assert!(bench.server.take().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_write_finds_out_for_all_whether_a_missing_right_has_been_granted() {
+    let bench = Bench::new();
+    for path in ["/a", "/b", "/a"] {
+        bench.server.prepare(Method::PATCH, path, Some((403, status(DENIED))));
+    }
+    bench.submit(&[bench.annotation("a", "1"), bench.annotation("b", "1")]);
+    bench.soon().await;
+    assert_eq!(bench.server.take().len(), 2, "they were under way together");
+    bench.pass(FIRST_RETRY_AFTER).await;
+    assert_eq!(bench.server.take(), ["PATCH a"], "still denied");
+    bench.pass(2 * FIRST_RETRY_AFTER).await;
+    assert_eq!(bench.server.take(), ["PATCH a", "PATCH b"], "granted");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 use prometheus_client::metrics::family::Family;
 use tokio::time::Instant;
 
-use super::{FIRST_RETRY_AFTER, LAST_RETRY_AFTER, Right, Rights};
+use super::{ATTEMPT_LIMIT, FIRST_RETRY_AFTER, LAST_RETRY_AFTER, Right, Rights};
 use crate::shell::metrics::PermissionLabels;
 
 fn right(verb: &'static str) -> Right {
@@ -39,4 +39,23 @@ async fn a_denied_right_is_tried_again_more_and_more_rarely_and_a_grant_is_notic
         Some(Instant::now() + FIRST_RETRY_AFTER),
         "it began anew"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_attempt_at_a_denied_right_is_made_at_a_time() {
+    let rights = Rights::new(Family::default());
+    assert!(rights.attempt(&right("patch")) && rights.attempt(&right("patch")), "nothing is known of it");
+    rights.deny(&right("patch"), "no");
+    assert!(!rights.attempt(&right("patch")));
+    tokio::time::advance(FIRST_RETRY_AFTER).await;
+    assert!(rights.attempt(&right("patch")));
+    assert!(!rights.attempt(&right("patch")), "one is being made");
+    tokio::time::advance(ATTEMPT_LIMIT).await;
+    assert!(rights.attempt(&right("patch")), "the first one has had no answer");
+    rights.deny(&right("patch"), "no");
+    assert_eq!(rights.denied_until(&right("patch")), Some(Instant::now() + 2 * FIRST_RETRY_AFTER));
+    tokio::time::advance(2 * FIRST_RETRY_AFTER).await;
+    assert!(rights.attempt(&right("patch")));
+    rights.grant(&right("patch"));
+    assert!(rights.attempt(&right("patch")) && rights.attempt(&right("patch")));
 }
