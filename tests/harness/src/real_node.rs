@@ -28,7 +28,7 @@ use crate::{
     image::{self, Image},
     output::{OutputError, output},
     process::{Process, ProcessError},
-    sandbox::Sandbox,
+    sandbox::{self, Sandbox, SandboxError},
     wait::NotYet,
 };
 
@@ -65,9 +65,9 @@ pub struct RealNode {
 /// Why no real node can be started here.
 #[derive(Debug, thiserror::Error)]
 pub enum Unsupported {
-    /// Only root can start containers.
-    #[error("a real node needs root")]
-    NotRoot,
+    /// It needs a sandbox.
+    #[error("a real node: {0}")]
+    Sandbox(#[from] SandboxError),
     /// A program is missing.
     #[error(transparent)]
     Assets(#[from] AssetsMissing),
@@ -101,9 +101,7 @@ pub enum RealNodeError {
 
 /// Whether a real node can be started here, and with which programs.
 pub fn supported() -> Result<Assets, Unsupported> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(Unsupported::NotRoot);
-    }
+    sandbox::supported()?;
     let assets = Assets::find()?;
     for binary in REQUIRED_ASSETS {
         assets.binary(binary)?;

@@ -42,6 +42,10 @@ const FOLDER: &str = "STS_PLUS_SANDBOX";
 const OUTER_NETWORK: &str = "STS_PLUS_SANDBOX_OUTER_NETWORK";
 const OWN_NETWORK: &str = "/proc/self/ns/net";
 const INIT: &str = include_str!("sandbox/init.sh");
+/// What a sandbox has of its own, as arguments of unshare.
+const NAMESPACES: [&str; 6] = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+/// Sets up the sandbox's network, in init.sh.
+const IP: &str = "ip";
 /// A cgroup is free some milliseconds after its last process has gone.
 const CGROUP_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -89,6 +93,9 @@ pub enum SandboxError {
     /// The program could not be run inside.
     #[error("the program cannot be run in a sandbox: {0}")]
     Run(#[source] io::Error),
+    /// The machine does not let root make namespaces, as in most containers, or a program is missing.
+    #[error("a sandbox cannot be made here: {0}")]
+    Unsupported(String),
     /// The environment says inside, the network says outside.
     #[error("{FOLDER} is set but this is not a sandbox")]
     NotInside,
@@ -114,6 +121,27 @@ impl Sandbox {
     pub fn cgroup(&self) -> String {
         format!("/{}", self.name)
     }
+}
+
+/// Whether a sandbox can be made here, or this is one.
+pub fn supported() -> Result<(), SandboxError> {
+    if env::var_os(FOLDER).is_some() {
+        return Ok(());
+    }
+    if !geteuid().is_root() {
+        return Err(SandboxError::NotRoot);
+    }
+    try_namespaces(&[IP, "link", "set", "lo", "up"])
+}
+
+/// Runs a command in namespaces of its own.
+fn try_namespaces(command: &[&str]) -> Result<(), SandboxError> {
+    let answer = Command::new("unshare").args(NAMESPACES).arg("--").args(command).output();
+    let answer = answer.map_err(|error| SandboxError::Unsupported(format!("unshare: {error}")))?;
+    if answer.status.success() {
+        return Ok(());
+    }
+    Err(SandboxError::Unsupported(String::from_utf8_lossy(&answer.stderr).trim().to_owned()))
 }
 
 fn inside(folder: PathBuf) -> Result<Sandbox, SandboxError> {
@@ -145,7 +173,7 @@ async fn outside() -> Result<ExitCode, SandboxError> {
 async fn run_inside(folder: &Path) -> io::Result<ExitStatus> {
     let mut command = Command::new("unshare");
     command
-        .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
+        .args(NAMESPACES)
         .args(["--", "sh", "-c", INIT, "init"])
         .arg(env::current_exe()?)
         .args(env::args_os().skip(1))
@@ -230,3 +258,7 @@ async fn remove_leftovers() {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "sandbox_tests.rs"]
+mod tests;

@@ -15,10 +15,10 @@ use std::{
 };
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use sts_plus_harness::{
     cannot_run,
-    sandbox::{Place, Sandbox},
+    sandbox::{Place, Sandbox, supported},
     wait::{NotYet, until},
 };
 use tokio::runtime::Builder;
@@ -53,8 +53,8 @@ fn main() -> ExitCode {
 
 fn trial(name: &str, test: fn()) -> Trial {
     Trial::ignorable_test(name, move || -> Result<Completion, Failed> {
-        if !geteuid().is_root() {
-            return cannot_run("a sandbox needs root");
+        if let Err(error) = supported() {
+            return cannot_run(error);
         }
         test();
         Ok(Completion::Completed)

@@ -40,8 +40,10 @@ const TOOLS: [&str; 27] = [
     "wc",
 ];
 
-/// What the build ends with where there is no Go to be had.
-const NO_GO: i32 = 3;
+/// What the build ends with where it has nothing to build with: no Go to be had, or no sources.
+const NOTHING_TO_BUILD_WITH: i32 = 3;
+
+const BUILD: &str = "tests/testbed/build.sh";
 
 /// Installs what is asked for: a Go that "builds" empty files.
 const PYTHON: &str = r#"#!/bin/sh
@@ -96,8 +98,9 @@ impl Machine {
             }
         }
         let basename = "#!/bin/sh\necho \"${1##*/}\"\n";
-        // As root on Debian the packages of a real node would be installed.
-        machine.with("apt-get", "#!/bin/sh\n").with("basename", basename)
+        // Root on Debian, where the packages of a real node can be installed.
+        let machine = machine.with("id", "#!/bin/sh\necho 0\n").with("apt-get", "#!/bin/sh\n");
+        machine.with("basename", basename)
     }
 
     /// Adds a program.
@@ -125,6 +128,8 @@ impl Machine {
             .env("CALLS", self.path("calls"))
             .env("BINARIES", self.path("binaries"))
             .env("TMPDIR", self.folder.path())
+            // Nothing is installed there.
+            .env("STS_PLUS_SYSROOT", self.path("bin"))
             .env("CI", ci)
             .env_remove("STS_PLUS_LANES")
             .env_remove("GOBIN")
@@ -175,7 +180,6 @@ fn result(passed: u32, failed: u32, ignored: u32) -> String {
 
 #[test]
 fn without_go_a_pinned_one_is_installed_and_used() {
-    const BUILD: &str = "tests/testbed/build.sh";
     let machine = Machine::new().with("python3", PYTHON);
     machine.run(BUILD, &[], "true").assert(
         0,
@@ -198,7 +202,62 @@ fn without_go_a_pinned_one_is_installed_and_used() {
 fn a_go_that_cannot_be_installed_is_reported_with_a_code_of_its_own() {
     let says = ["*** Go is missing", "install Go"];
     for machine in [Machine::new(), Machine::new().with("python3", "#!/bin/sh\nexit 1\n")] {
-        machine.run("tests/testbed/build.sh", &[], "").assert(NO_GO, &says);
+        machine.run(BUILD, &[], "").assert(NOTHING_TO_BUILD_WITH, &says);
+    }
+}
+
+#[test]
+fn packages_that_cannot_be_installed_are_named_and_the_rest_goes_on() {
+    let offline = "#!/bin/sh\necho 'E: Unable to fetch some archives' >&2\nexit 100\n";
+    let machine = Machine::new().with("python3", PYTHON).with("apt-get", offline);
+    let says = ["E: Unable to fetch", "*** Could not install ", "runc", "built kubernetes"];
+    machine.run(BUILD, &[], "").assert(0, &says);
+    let elsewhere = Machine::new().with("python3", PYTHON).with("id", "#!/bin/sh\necho 1000\n");
+    elsewhere.run(BUILD, &[], "").assert(0, &["only root on Debian can install", "built kubernetes"]);
+}
+
+/// A Go that answers `go list` with this, and cannot compile.
+fn broken_go(list: &str) -> String {
+    format!(
+        "#!/bin/sh\ncase \"$1\" in\n\
+         list) {list} ;;\n\
+         install|build) echo './main.go:7:2: undefined: x' >&2; exit 1 ;;\n\
+         esac\n"
+    )
+}
+
+#[test]
+fn sources_that_cannot_be_fetched_are_like_a_missing_go() {
+    let reasons = [
+        r#"go: k8s.io/api@v1: Get "https://proxy.golang.org/k8s.io/api/@v/v1.mod": dial tcp: lookup: no such host"#,
+        "go: k8s.io/api@v1: reading https://proxy.golang.org/k8s.io/api/@v/v1.mod: 403 Forbidden",
+        "main.go:4:2: k8s.io/api@v1: module lookup disabled by GOPROXY=off",
+    ];
+    for reason in reasons {
+        let go = broken_go(&format!("echo '{reason}' >&2; exit 1"));
+        let machine = Machine::new().with("go", &go);
+        let says = [reason, "*** The sources of kubernetes cannot be fetched"];
+        machine.run(BUILD, &[], "").assert(NOTHING_TO_BUILD_WITH, &says);
+        let machine = machine.with("cargo", CARGO).tested("real", &result(0, 0, 7), 0);
+        machine.run("tests/run", &[], "").assert(0, &["*** 7 TESTS WERE SKIPPED: there is no real cluster"]);
+        machine.run("tests/run", &[], "true").assert(NOTHING_TO_BUILD_WITH, &says);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_sources_themselves_is_printed_and_an_error() {
+    let reasons = [
+        ("missing go.sum entry", "echo 'go: k8s.io/api@v1: missing go.sum entry' >&2; exit 1"),
+        (
+            "404 Not Found",
+            "echo 'go: k8s.io/api@v9: reading https://proxy.golang.org/x: 404 Not Found' >&2; exit 1",
+        ),
+        ("undefined: x", "echo main"),
+    ];
+    for (reason, list) in reasons {
+        let machine = Machine::new().with("go", &broken_go(list)).with("cargo", CARGO);
+        machine.run(BUILD, &[], "").assert(1, &[reason]);
+        machine.run("tests/run", &[], "").assert(1, &[reason]);
     }
 }
 
@@ -234,7 +293,7 @@ fn without_a_real_cluster_the_other_tests_run_and_the_skipped_ones_are_named() {
         ],
     );
     let in_ci = machine.run("tests/run", &[], "true");
-    in_ci.assert(NO_GO, &["*** Go is missing"]);
+    in_ci.assert(NOTHING_TO_BUILD_WITH, &["*** Go is missing"]);
 }
 
 #[test]
