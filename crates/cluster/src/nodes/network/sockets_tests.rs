@@ -7,8 +7,13 @@ use tokio::net::TcpStream;
 use super::super::{Answers, Network};
 use super::*;
 
-/// Far from where the pods of a playground on the same machine have theirs.
-const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 77, 3, 1);
+/// The address of a test. Far from where the pods of a playground on the same machine have theirs, and another one in each
+/// process, since these tests may run in two checkouts at once.
+fn address(test: u8) -> Ipv4Addr {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    // Neither 0 nor 255 may end it.
+    Ipv4Addr::new(127, 64 + test, high, low.clamp(1, 254))
+}
 
 fn pod(uid: &str, listening: Listening) -> Endpoint {
     Endpoint {
@@ -54,21 +59,22 @@ fn told(call: &Call) -> SocketAddr {
 #[tokio::test]
 async fn a_pod_listens_at_its_own_address_as_long_as_it_runs() {
     let (network, mut heard) = network(Loopback::Own);
-    let at = SocketAddr::from((ADDRESS, 18080));
-    network.show(ADDRESS, pod("1", Listening::No));
+    let address = address(1);
+    let at = SocketAddr::from((address, 18080));
+    network.show(address, pod("1", Listening::No));
     get(at).await.unwrap_err();
-    network.show(ADDRESS, pod("1", Listening::Yes));
+    network.show(address, pod("1", Listening::Yes));
     let answer = get(at).await.unwrap();
     assert_eq!(answer, json!({ "namespace": "db", "pod": "web-0", "port": 18080, "path": "/x" }));
     // Shown again, nothing changes; its successor at the same address is another.
-    network.show(ADDRESS, pod("1", Listening::Yes));
-    network.hide(ADDRESS, &"2".to_owned().into());
+    network.show(address, pod("1", Listening::Yes));
+    network.hide(address, &"2".to_owned().into());
     get(at).await.unwrap();
     heard.try_recv().unwrap_err();
 
     // What has a connection open sees it end with the pod.
     let mut open = TcpStream::connect(at).await.unwrap();
-    network.hide(ADDRESS, &"1".to_owned().into());
+    network.hide(address, &"1".to_owned().into());
     let mut rest = Vec::new();
     open.read_to_end(&mut rest).await.ok();
     assert!(rest.is_empty());
@@ -77,7 +83,7 @@ async fn a_pod_listens_at_its_own_address_as_long_as_it_runs() {
 #[tokio::test]
 async fn where_a_pod_cannot_have_its_own_address_it_says_where_it_listens() {
     let (network, mut heard) = network(Loopback::Shared);
-    network.show(ADDRESS, pod("1", Listening::Yes));
+    network.show(address(3), pod("1", Listening::Yes));
     let call = heard.recv().await.unwrap();
     assert_eq!(call.path, "/api/v1/namespaces/db/pods/web-0");
     assert_eq!(call.body["metadata"]["uid"], "1");
@@ -85,14 +91,14 @@ async fn where_a_pod_cannot_have_its_own_address_it_says_where_it_listens() {
     assert_eq!(at.ip(), Ipv4Addr::LOCALHOST);
     assert_eq!(get(at).await.unwrap()["pod"], "web-0");
     // Its ports stay what they are, whatever else changes.
-    network.show(ADDRESS, pod("1", Listening::Yes));
+    network.show(address(3), pod("1", Listening::Yes));
     heard.try_recv().unwrap_err();
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_port_that_is_taken_is_had_elsewhere() {
-    let address = Ipv4Addr::new(127, 77, 3, 2);
+    let address = address(2);
     let _taken = std::net::TcpListener::bind((address, 18080)).unwrap();
     let (network, mut heard) = network(Loopback::Own);
     network.show(address, pod("1", Listening::Yes));
@@ -103,7 +109,7 @@ async fn a_port_that_is_taken_is_had_elsewhere() {
 async fn there_is_a_limit_to_what_is_listened_on() {
     let (network, mut heard) = network(Loopback::Shared);
     let ports: BTreeMap<u16, String> = (1..=400).map(|port| (port, String::new())).collect();
-    network.show(ADDRESS, Endpoint { ports, ..pod("1", Listening::Yes) });
+    network.show(address(4), Endpoint { ports, ..pod("1", Listening::Yes) });
     let call = heard.recv().await.unwrap();
     let told = call.body["metadata"]["annotations"][PORTS].as_str().unwrap();
     assert_eq!(told.split(',').count(), MAX_LISTENERS);
