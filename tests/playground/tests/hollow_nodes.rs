@@ -339,7 +339,8 @@ async fn set_with_claims(control_plane: &ControlPlane) {
 
 async fn rolled(control_plane: &ControlPlane) {
     let place = Place::new(control_plane, "rolled").await;
-    let delays = json!({ START_DELAY: "50ms", READY_DELAY: "20ms..50ms", STOP_DELAY: "50ms" });
+    // What is due at once is one write: on a busy machine two transitions must not be.
+    let delays = json!({ START_DELAY: "200ms", READY_DELAY: "1s..1500ms", STOP_DELAY: "50ms" });
     place.create_set("web", 3, delays, false).await;
     place.ready("web", 3).await;
     let image = json!({ "spec": { "template": { "spec": { "containers": [{ "name": "app", "image": "app:2" }] } } } });

@@ -239,6 +239,8 @@ fn older(both: &Both) -> Result<Completion, Failed> {
         "explain sts.spec",
         "diff -f web.yaml",
         "set image sts/web main=main:2",
+        // There is nothing to go back to before the controller has seen the new image.
+        "rollout status sts/web --timeout=60s",
         "rollout undo sts/web",
         "scale sts/web --replicas=1",
         "create configmap c --from-literal=a=1",
