@@ -95,17 +95,30 @@ impl Terminal {
 
     /// Waits for a screen that is or was as described since a mark, and returns it.
     pub(crate) fn wait_since(&self, mark: usize, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+        let found = self.find_since(mark, DEADLINE, is_so);
+        assert!(found.is_ok(), "{what} was not seen:\n{}", found.unwrap_or_else(|last| last));
+        found.unwrap_or_default()
+    }
+
+    /// Looks for a screen that is or was as described since a mark for so long; the last one, where there is none.
+    pub(crate) fn find_since(
+        &self,
+        mark: usize,
+        limit: Duration,
+        is_so: impl Fn(&str) -> bool,
+    ) -> Result<String, String> {
         let (seen, changed) = &*self.seen;
         let mut seen = seen.lock().expect("nobody panicked");
-        let (mut next, until) = (mark, Instant::now() + DEADLINE);
+        let (mut next, until) = (mark, Instant::now() + limit);
         loop {
             if let Some(frame) = seen.frames.iter().skip(next).find(|frame| is_so(frame)) {
-                return frame.clone();
+                return Ok(frame.clone());
             }
             next = seen.frames.len();
-            let last = seen.frames.last().map(String::as_str).unwrap_or_default();
             let left = until.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "{what} was not seen:\n{last}");
+            if left.is_zero() {
+                return Err(seen.frames.last().cloned().unwrap_or_default());
+            }
             seen = changed.wait_timeout(seen, left).expect("nobody panicked").0;
         }
     }
