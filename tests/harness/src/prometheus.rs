@@ -30,10 +30,12 @@ use crate::{
     wait::{NotYet, until},
 };
 
-/// How often each target is scraped, and how long that may take: a test that turns a gauge waits this long.
-const SCRAPE_INTERVAL: &str = "200ms";
-/// How long a sample counts when its target falls silent; ten scrapes, so that a busy machine loses none.
-const LOOKBACK: &str = "--query.lookback-delta=2s";
+/// How often each target is scraped, and how long that may take: a test that turns a gauge waits this long. A scrape that
+/// takes longer has failed, and all series of its target are gone until the next one: on a busy machine it takes tenths of a
+/// second, and Prometheus allows no time-out that is longer than the interval.
+const SCRAPE_INTERVAL: &str = "1s";
+/// How long a sample counts when Prometheus itself falls behind; ten scrapes, so that a busy machine loses none.
+const LOOKBACK: &str = "--query.lookback-delta=10s";
 /// New targets are taken up with the next scrape; Prometheus would batch them for 5 s. The flag is hidden.
 const TARGET_UPDATE: &str = "--scrape.discovery-reload-interval=200ms";
 /// A turned gauge or a new target is seen within a second or two.
