@@ -20,8 +20,8 @@ use crate::{
     wait::{NotYet, TimedOut, try_until},
 };
 
-/// The server's authorizer learns of a role within milliseconds.
-const EFFECT_DEADLINE: Duration = Duration::from_secs(30);
+/// The server's authorizer learns of a role within milliseconds; this only bounds hanging.
+const EFFECT_DEADLINE: Duration = Duration::from_mins(2);
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
 /// Where a grant holds.
