@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response, header::RETRY_AFTER};
 use http_body_util::BodyExt;
 use kube::{Client, client::Body};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tower::{BoxError, service_fn};
 
 /// A request that is about to be sent.
@@ -50,6 +50,8 @@ pub enum Fault {
     },
     /// It is forwarded later.
     Delay(Duration),
+    /// It is forwarded when [`Faults::release`] is called, one request for each call.
+    Hold,
     /// It never reaches the server and the caller never hears of it.
     Block,
     /// The server acts on it and the caller never hears of it.
@@ -86,6 +88,7 @@ struct Shared {
     plan: Box<dyn Fn(&Call) -> Fault + Send + Sync>,
     calls: Mutex<Calls>,
     blocked: watch::Sender<bool>,
+    releases: Semaphore,
 }
 
 #[derive(Default)]
@@ -106,8 +109,12 @@ pub fn crash_at(write: usize, side: Side) -> impl Fn(&Call) -> Fault + Send + Sy
 impl Faults {
     /// The plan is asked once for each request, in the order in which they are made.
     pub fn new(plan: impl Fn(&Call) -> Fault + Send + Sync + 'static) -> Self {
-        let shared =
-            Shared { plan: Box::new(plan), calls: Mutex::default(), blocked: watch::Sender::new(false) };
+        let shared = Shared {
+            plan: Box::new(plan),
+            calls: Mutex::default(),
+            blocked: watch::Sender::new(false),
+            releases: Semaphore::new(0),
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -132,6 +139,16 @@ impl Faults {
         let _ = self.shared.blocked.subscribe().wait_for(|&blocked| blocked).await;
     }
 
+    /// Forwards a request that is held, or the next one that would be.
+    pub fn release(&self) {
+        self.shared.releases.add_permits(1);
+    }
+
+    /// Holds nothing any more.
+    pub fn release_all(&self) {
+        self.shared.releases.close();
+    }
+
     async fn pass(&self, inner: &Client, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
@@ -148,6 +165,12 @@ impl Faults {
                 return Ok(answer.body(Body::empty())?);
             }
             Fault::Delay(time) => tokio::time::sleep(time).await,
+            Fault::Hold => {
+                // Fails where nothing is held any more.
+                if let Ok(release) = self.shared.releases.acquire().await {
+                    release.forget();
+                }
+            }
             Fault::Block => self.block().await,
             Fault::LoseAnswer => {
                 inner.send(request).await?;

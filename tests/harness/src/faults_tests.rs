@@ -96,6 +96,21 @@ async fn a_delayed_request_arrives_later() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_held_request_arrives_when_it_is_released() {
+    let (server, arrived) = server();
+    let faults = Faults::new(|_| Fault::Hold);
+    let api = api(&faults, &server);
+    timeout(BOUND, api.get("a")).await.unwrap_err();
+    assert_eq!(arrived.load(Ordering::SeqCst), 0);
+    faults.release();
+    api.get("a").await.unwrap();
+    timeout(BOUND, api.get("a")).await.unwrap_err();
+    faults.release_all();
+    api.get("a").await.unwrap();
+    assert_eq!(arrived.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_crash_before_a_write_forwards_neither_it_nor_anything_later() {
     let (server, arrived) = server();
     let faults = Faults::new(crash_at(1, Side::Before));
