@@ -126,6 +126,9 @@ impl Scene {
     /// The user changes something of a set.
     pub async fn patch_set(&self, set: &str, fields: &Value) {
         self.observer.view().note(format!("user: {set} {fields}"));
+        if let Some(replicas) = fields.pointer("/spec/replicas").and_then(Value::as_u64) {
+            self.observer.view().expect_replicas(set, u32::try_from(replicas).unwrap());
+        }
         self.sets().patch(set, &PatchParams::default(), &Patch::Merge(fields)).await.unwrap();
     }
 

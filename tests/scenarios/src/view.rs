@@ -114,6 +114,8 @@ pub struct View {
     blind: bool,
     slots: BTreeMap<String, Slot>,
     others: BTreeSet<String>,
+    /// How many replicas the user has asked for, where that was changed.
+    asked: BTreeMap<String, u32>,
     timeline: Vec<(Instant, String)>,
     began: Instant,
 }
@@ -131,6 +133,7 @@ impl Default for View {
             blind: false,
             slots: BTreeMap::new(),
             others: BTreeSet::new(),
+            asked: BTreeMap::new(),
             timeline: Vec::new(),
             began: Instant::now(),
         }
@@ -141,6 +144,12 @@ impl View {
     /// Somebody other than the operator is about to delete this pod.
     pub fn announce_deletion(&mut self, pod: &str) {
         self.others.insert(pod.to_owned());
+    }
+
+    /// The user is about to ask for so many replicas. What the controller of the set deletes then may be seen before the set
+    /// is: pods and sets are watched each by itself.
+    pub fn expect_replicas(&mut self, set: &str, replicas: u32) {
+        self.asked.insert(set.to_owned(), replicas);
     }
 
     /// Notes something for whoever reads the timeline.
@@ -251,7 +260,7 @@ impl View {
             self.violate(format!("{name}, which no set controls, was deleted"));
             return;
         };
-        let surplus = self.slots.get(&name).is_some_and(|slot| slot.ordinal >= set.replicas);
+        let surplus = self.slots.get(&name).is_some_and(|slot| slot.ordinal >= self.wanted(&set));
         if surplus || set.deleting {
             self.note(format!("     {name} was deleted by the controller of its set"));
             return;
@@ -317,10 +326,15 @@ impl View {
         }
     }
 
+    /// How many pods of a set are wanted, as far as is known of it or of what the user is about to ask for.
+    fn wanted(&self, set: &Set) -> u32 {
+        self.asked.get(&set.name).map_or(set.replicas, |asked| set.replicas.min(*asked))
+    }
+
     /// The places of a set that have had a pod, are still wanted, and have none that serves.
     fn down(&self, set: &Set) -> Vec<String> {
-        let wanted =
-            self.slots.iter().filter(|(_, slot)| slot.set == set.name && slot.ordinal < set.replicas);
+        let replicas = self.wanted(set);
+        let wanted = self.slots.iter().filter(|(_, slot)| slot.set == set.name && slot.ordinal < replicas);
         let down = wanted.filter(|(name, _)| !self.pods.get(*name).is_some_and(Pod::serves));
         down.map(|(name, _)| name.clone()).collect()
     }

@@ -64,6 +64,18 @@ fn violated(view: &View, words: &str) {
 }
 
 #[test]
+fn what_is_scaled_down_is_nobodys_fault_although_it_is_seen_before_the_set() {
+    let mut view = view();
+    view.expect_replicas("a", 2);
+    delete(&mut view, "a-2");
+    delete(&mut view, "b-0");
+    sound(&view, &["b-0"]);
+    view.set_seen(Set { replicas: 2, ..set("a", 1) });
+    view.pod_gone("a-2");
+    sound(&view, &["b-0"]);
+}
+
+#[test]
 fn one_pod_after_the_other_is_sound() {
     let mut view = view();
     for name in ["a-0", "a-1", "b-0"] {
