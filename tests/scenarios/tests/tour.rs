@@ -20,6 +20,9 @@ use tokio::runtime::Runtime;
 /// How a command of the page begins that this test runs by its binary instead.
 const CARGO: &str = "cargo run";
 
+/// How a command of the page begins that asks a pod itself.
+const CURL: &str = "curl -sS \"http://$(kubectl get pod ";
+
 /// What a reader sees before going on: after a command with these words, this question is answered so.
 const EFFECTS: [(&str, &str, &str); 6] = [
     ("VERSION=3", "cargo run -q -- status", "3/3 Ready on store-zone-c"),
@@ -54,7 +57,7 @@ async fn follow(assets: &Assets, tell: fn(&Stage) -> Vec<String>) -> Result<Comp
     let commands = tell(&stage);
     assert!(commands.len() >= 3, "there are commands: {commands:?}");
     for command in commands {
-        let output = stage.run(&command);
+        let output = stage.run(&stage.printed_or_elsewhere(&command));
         if !output.status.success() {
             return Err(format!("{command}\n{}\n{}", told(&output), stage.lines()).into());
         }
@@ -121,6 +124,22 @@ impl Stage {
         let lines =
             blocks.flat_map(|(block, _)| block.lines()).map(str::trim).filter(|line| !line.is_empty());
         lines.filter(|line| *line != CARGO).map(str::to_owned).collect()
+    }
+
+    /// The command as printed. The addresses of pods are the same in every playground of a machine, so that another one, which
+    /// another test runs, may have the port: then the pod listens elsewhere, and the page says how to find out where.
+    fn printed_or_elsewhere(&self, command: &str) -> String {
+        let Some((pod, _)) = command.strip_prefix(CURL).and_then(|rest| rest.split_once(' ')) else {
+            return command.to_owned();
+        };
+        let question = format!(
+            "kubectl get pod {pod} -o jsonpath='{{.metadata.annotations.hollow\\.sts\\.plus/ports}}'"
+        );
+        let elsewhere = told(&self.run(&question));
+        match elsewhere.split(',').find_map(|port| port.strip_prefix("8080=")) {
+            Some(address) => format!("curl -sS http://{address}/"),
+            None => command.to_owned(),
+        }
     }
 
     fn run(&self, command: &str) -> Output {
