@@ -174,6 +174,13 @@ impl Template {
         self
     }
 
+    /// Pods take this long from their deletion to their end.
+    #[must_use]
+    pub fn stops_after(mut self, delay: &str) -> Self {
+        self.hollow.insert(behaviour::STOP_DELAY, delay.to_owned());
+        self
+    }
+
     /// Something goes wrong with its pods.
     #[must_use]
     pub fn fault(mut self, fault: &str) -> Self {

@@ -25,9 +25,13 @@ use crate::observer::{DEADLINE, Observer};
 /// Between the two reads that have to be the same: many times what a controller takes for its next write.
 const QUIET: Duration = Duration::from_millis(500);
 
+/// The same where nothing is known of how it will be: what is written down too early is held against whoever plays next, and
+/// on a busy machine the next write may take a second.
+const QUIET_AT_FIRST: Duration = Duration::from_secs(2);
+
 /// How long what has settled may still differ from what theirs has done: failed attempts are repeated with growing
-/// pauses, and events may come late.
-const AGREEMENT_DEADLINE: Duration = Duration::from_secs(30);
+/// pauses, and events may come late, each by ten seconds or so.
+const AGREEMENT_DEADLINE: Duration = Duration::from_mins(2);
 
 /// For how long nothing is told once everything is: longer than ours keeps an event back.
 const TOLD: Duration = Duration::from_secs(6);
@@ -336,7 +340,8 @@ impl Act {
     /// Two reads of everything that are the same, and as expected.
     async fn quiet(&self, step: &str, expected: &Expect) -> (Picture, Vec<Move>) {
         let what = format!("{} to settle after {step:?}", self.namespace);
-        let settled = try_until_stable(DEADLINE, QUIET, what, || async {
+        let quiet = if self.theirs.is_some() { QUIET } else { QUIET_AT_FIRST };
+        let settled = try_until_stable(DEADLINE, quiet, what, || async {
             let seen = self.look().await?;
             expected.check(&seen.0).map_err(NotYet::saw)?;
             Ok(seen)

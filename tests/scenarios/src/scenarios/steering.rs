@@ -4,10 +4,12 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use serde_json::json;
 use sts_plus_api::keys;
+use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::shell::cache::Scope;
 
 use super::{Scenario, Stage, scenarios};
 use crate::fixture::{GROUP, Template, Zone, three_zones};
+use crate::observer::DEADLINE;
 use crate::operator::Operator;
 use crate::scene::Scene;
 
@@ -96,9 +98,13 @@ async fn e_r1_a_set_that_is_not_on_delete_keeps_its_group_from_being_rolled(scen
         "rollout_operator_group_reconciles_failed_total{{namespace=\"{}\",rollout_group=\"{GROUP}\"}}",
         scene.namespace
     );
-    let page = operator.metrics();
-    let failures = page.lines().find_map(|line| line.strip_prefix(&failed)).map(str::trim);
-    assert!(failures.is_some_and(|failures| failures != "0"), "{page}");
+    // Counted at the end of a pass, whose events may be there before that.
+    until(DEADLINE, format!("{failed} to be counted"), || async {
+        let page = operator.metrics();
+        let failures = page.lines().find_map(|line| line.strip_prefix(&failed)).map(str::trim);
+        if failures.is_some_and(|failures| failures != "0") { Ok(()) } else { Err(NotYet::saw(page)) }
+    })
+    .await;
 
     let on_delete = json!({ "spec": { "updateStrategy": { "type": "OnDelete", "rollingUpdate": null } } });
     scene.patch_set("zone-b", &on_delete).await;

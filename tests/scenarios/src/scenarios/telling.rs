@@ -92,7 +92,11 @@ async fn transitions_are_told_in_the_same_words_on_the_set_as_event_and_by_the_p
         "sts_plus_rollout_sets{{namespace=\"{}\",rollout_group=\"{GROUP}\",state=\"UpToDate\"}} 3",
         scene.namespace
     );
-    assert!(operator.metrics().lines().any(|line| line == states), "{}", operator.metrics());
+    until(DEADLINE, &states, || async {
+        let page = operator.metrics();
+        if page.lines().any(|line| line == states) { Ok(()) } else { Err(NotYet::saw(page)) }
+    })
+    .await;
     assert_eq!(scene.finish().await, 9);
 }
 

@@ -120,10 +120,10 @@ async fn b_a10_20_a_pod_that_goes_during_the_checks_starts_the_delay_anew(stage:
     let answers = stage.answers(Says::Nothing).await;
     let _operator = stage.operator().await;
     let check = json!({ "initialDelaySeconds": 1, "successThreshold": 60 });
-    // Slow enough to be seen down.
-    let set = Set::new("web", 3).template(Template::new("v1").ready_after("500ms"));
+    // Slow enough to be seen down, also on a busy machine.
+    let set = Set::new("web", 3).template(Template::new("v1").ready_after("3s"));
     stage.given_managed(&set, &Rollout::new("web", &answers.url()).check(&check)).await;
-    stage.change("web", &Template::new("v2").ready_after("500ms")).await;
+    stage.change("web", &Template::new("v2")).await;
     let passed_once =
         |gate: &sts_plus_api::phased_rollout::GateStatus| gate.consecutive_successful_checks > 0;
     let before = stage

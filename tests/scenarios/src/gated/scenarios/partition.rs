@@ -47,8 +47,8 @@ async fn b_a10_14_a_partition_that_is_overwritten_midway_is_restored(stage: Gate
     answers.hold(&["web-2", "web-3"]);
     let _operator = stage.operator().await;
     stage.given_managed(&Set::new("web", 4), &Rollout::new("web", &answers.url())).await;
-    // Should the set be faster than the operator, no more than one pod can go.
-    stage.change("web", &Template::new("v2").ready_after("1s")).await;
+    // Should the set be faster than the operator, no more than one pod is replaced.
+    stage.change("web", &Template::new("v2").ready_after("3s")).await;
     stage.gate_waits_for("web", 3, "ChecksFailing").await;
     stage.partition("web", 0, "gitops").await;
     stage.event("web", "PartitionRestored", "gitops").await;

@@ -135,7 +135,9 @@ async fn b_a13_10_to_17_a_rollout_goes_through_errors_and_failures(stage: Gated)
         "successThreshold": 2,
         "query": { "secretRef": "prom-secret" },
     });
-    stage.given_managed(&Set::new("web", 2), &Rollout::new("web", &answers.url()).check(&check)).await;
+    // Pods that stop slowly are seen to be of the old revision.
+    let set = Set::new("web", 2).template(Template::new("v1").stops_after("2s"));
+    stage.given_managed(&set, &Rollout::new("web", &answers.url()).check(&check)).await;
 
     // 10 and 11: the Secret is missing.
     stage.change("web", &Template::new("v2").held_at(1)).await;

@@ -122,7 +122,8 @@ async fn b_a14_7_a_template_right_after_the_end_of_a_rollout_is_gated(stage: Gat
 async fn created_again(stage: &Gated, rollout: &Rollout) {
     stage.given_managed(&Set::new("web", 3), rollout).await;
     stage.orphan_set("web").await;
-    stage.create_set(&Set::new("web", 3).template(Template::new("v2"))).await;
+    // Slow, so that the StatefulSet controller is not through before the partition is there.
+    stage.create_set(&Set::new("web", 3).template(Template::new("v2").ready_after("2s"))).await;
 }
 
 async fn b_i6_a_set_created_again_over_its_pods_is_rolled_gate_by_gate(stage: Gated) {
