@@ -28,9 +28,13 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// A page of a list may be megabytes behind a busy server.
 pub const LIST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// One object, as an answer, or as a line of a watch: etcd refuses objects over 1.5 MiB, and JSON may double that. Pages
-/// of lists have the same limit: 500 pods take half of it, and where a page does not fit it is asked for with fewer objects.
-const MAX_ANSWER_BYTES: usize = 8 * 1024 * 1024;
+/// One object, as an answer, as a line of a watch or as a page of its own: etcd refuses requests over 1.5 MiB, and the API
+/// server's JSON has six bytes for each `<`, `>`, `&` or control character, which makes 9 MiB. One object that does not fit
+/// would stop its source for the whole cluster, so there is room for etcds that take somewhat more.
+pub const MAX_OBJECT_BYTES: usize = 16 * 1024 * 1024;
+
+/// A page of several objects: 500 pods take half of it, and where one does not fit it is asked for with fewer objects.
+pub const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 
 /// How long to wait after a 429 that does not say.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -76,8 +80,8 @@ pub enum ApiError {
     /// No usable answer: whether it was done is unknown.
     #[error("no answer: {0}")]
     Unanswered(String),
-    /// A page of a list is larger than an answer may be.
-    #[error("the page is larger than {} MiB", limit / 1024 / 1024)]
+    /// An answer is larger than it may be.
+    #[error("the answer is larger than {} MiB", limit / 1024 / 1024)]
     TooLarge {
         /// So many bytes are taken.
         limit: usize,
@@ -354,19 +358,22 @@ impl Api {
         self.call("get", Method::GET, place, &[], None, self.call_limit).await
     }
 
-    /// Reads a page of a list. One that is too large is reported as such, so that fewer objects can be asked for.
+    /// Reads a page of a list within [`LIST_TIMEOUT`] and [`MAX_PAGE_BYTES`].
     pub async fn list(&self, place: Place<'_>, query: &[(&str, &str)]) -> Result<Vec<u8>, ApiError> {
-        self.list_within(place, query, LIST_TIMEOUT).await
+        self.list_within(place, query, (LIST_TIMEOUT, MAX_PAGE_BYTES)).await
     }
 
-    /// Reads a page of a list with another limit than [`LIST_TIMEOUT`].
+    /// Reads a page of a list that takes so long and has so many bytes at most. One that is larger is reported as such, so
+    /// that fewer objects can be asked for.
     pub async fn list_within(
         &self,
         place: Place<'_>,
         query: &[(&str, &str)],
-        limit: Duration,
+        (limit, bytes): (Duration, usize),
     ) -> Result<Vec<u8>, ApiError> {
-        self.call("list", Method::GET, place, query, None, limit).await
+        let answer = self.send("list", Method::GET, place, query, None, limit).await?;
+        let collected = collect(answer.into_body(), bytes);
+        tokio::time::timeout(limit, collected).await.map_err(|_| timed_out(limit))?
     }
 
     /// Creates an object.
@@ -434,12 +441,10 @@ impl Api {
         limit: Duration,
     ) -> Result<Vec<u8>, ApiError> {
         let answer = self.send(verb, method, place, query, body, limit).await?;
-        let collected = collect(answer.into_body());
+        let collected = collect(answer.into_body(), MAX_OBJECT_BYTES);
         match tokio::time::timeout(limit, collected).await.map_err(|_| timed_out(limit))? {
             // What a write did whose answer is too large is as unknown as without one.
-            Err(error @ ApiError::TooLarge { .. }) if verb != "list" => {
-                Err(ApiError::Unanswered(error.to_string()))
-            }
+            Err(error @ ApiError::TooLarge { .. }) => Err(ApiError::Unanswered(error.to_string())),
             collected => collected,
         }
     }
@@ -487,14 +492,14 @@ impl Api {
     }
 }
 
-/// Collects an answer without ever holding it twice.
-async fn collect(mut body: Body) -> Result<Vec<u8>, ApiError> {
+/// Collects an answer of so many bytes at most, without ever holding it twice.
+async fn collect(mut body: Body, limit: usize) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| ApiError::Unanswered(shorten(&describe(&error))))?;
         let Some(data) = frame.data_ref() else { continue };
-        if bytes.len().saturating_add(data.len()) > MAX_ANSWER_BYTES {
-            return Err(ApiError::TooLarge { limit: MAX_ANSWER_BYTES });
+        if bytes.len().saturating_add(data.len()) > limit {
+            return Err(ApiError::TooLarge { limit });
         }
         bytes.extend_from_slice(data);
     }
@@ -533,7 +538,7 @@ async fn refusal(answer: http::Response<Body>) -> ApiError {
     let code = answer.status();
     let retry_after =
         answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    let collected = tokio::time::timeout(CALL_TIMEOUT, collect(answer.into_body())).await;
+    let collected = tokio::time::timeout(CALL_TIMEOUT, collect(answer.into_body(), MAX_OBJECT_BYTES)).await;
     let bytes = collected.ok().and_then(Result::ok).unwrap_or_default();
     let status: Option<Value> = serde_json::from_slice(&bytes).ok();
     let words = status.as_ref().and_then(|status| status.get("message")?.as_str());
@@ -589,8 +594,8 @@ impl Lines {
                 return Ok(Some(std::mem::replace(&mut self.buffer, rest)));
             }
             self.scanned = self.buffer.len();
-            if self.buffer.len() > MAX_ANSWER_BYTES {
-                return Err(ApiError::Unanswered(format!("a line of over {MAX_ANSWER_BYTES} bytes")));
+            if self.buffer.len() > MAX_OBJECT_BYTES {
+                return Err(ApiError::Unanswered(format!("a line of over {MAX_OBJECT_BYTES} bytes")));
             }
             match tokio::time::timeout(idle_limit, self.body.frame()).await {
                 Err(_) => return Err(timed_out(idle_limit)),

@@ -18,7 +18,7 @@ use sts_plus_api::keys;
 use sts_plus_planner::selector::{Selector, Test};
 use sts_plus_planner::set::SetRow;
 
-use super::api::{Api, ApiError, Place, Resource};
+use super::api::{Api, ApiError, MAX_PAGE_BYTES, Place, Resource};
 use super::cache::{Cache, Part, Reading};
 use super::executor::Domain;
 
@@ -196,7 +196,7 @@ impl Confirmer<'_> {
             if !next.is_empty() {
                 query.push(("continue", next.as_str()));
             }
-            let bytes = match self.api.list_within(place, &query, REQUEST_LIMIT).await {
+            let bytes = match self.api.list_within(place, &query, (REQUEST_LIMIT, MAX_PAGE_BYTES)).await {
                 Ok(bytes) => bytes,
                 // The cluster does not know the kind: there are no objects of it.
                 Err(ApiError::NotFound(_)) if resource.is_custom() => return Ok(listed),

@@ -63,15 +63,20 @@ impl Server {
             Some(Script::Lines(lines)) => Ok(stream(lines, false)),
             Some(Script::Open(lines)) => Ok(stream(lines, true)),
             Some(Script::Document(code, body)) => {
-                Ok(Response::builder().status(code).body(Body::from(body.to_string()))?)
+                Ok(Response::builder().status(code).body(Body::from(written(&body)))?)
             }
             None => Ok(stream(Vec::new(), true)),
         }
     }
 }
 
+/// JSON as the API server writes it.
+fn written(value: &Value) -> String {
+    value.to_string().replace('<', "\\u003c")
+}
+
 fn stream(lines: Vec<Value>, open: bool) -> Response<Body> {
-    let lines = lines.into_iter().map(|line| Ok::<_, BoxError>(Bytes::from(format!("{line}\n"))));
+    let lines = lines.into_iter().map(|line| Ok::<_, BoxError>(Bytes::from(written(&line) + "\n")));
     let rest =
         if open { futures::stream::pending().left_stream() } else { futures::stream::empty().right_stream() };
     Response::new(Body::from_stream(futures::stream::iter(lines).chain(rest)))
@@ -186,6 +191,44 @@ async fn a_page_that_does_not_fit_is_asked_for_with_fewer_objects() {
         |number: usize| asked[number].split(['?', '&']).find(|part| part.starts_with("limit=")).unwrap();
     assert_eq!([1, 2, 3, 4].map(limit), ["limit=500", "limit=500", "limit=62", "limit=62"]);
     assert!(asked[3].contains("continue=behind-0"), "it goes on from where it was: {}", asked[3]);
+}
+
+/// An object of the largest size that etcd takes, all of it in characters that JSON spells with six bytes.
+fn escaped(name: &str, version: u32) -> Value {
+    let mut pod = pod(name, version);
+    pod["spec"] = json!({ "containers": [{ "env": [{ "name": "A", "value": "<".repeat(1_500 << 10) }] }] });
+    pod
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_largest_object_stops_no_stream() {
+    let server = Server::new([Script::Open(vec![
+        event("ADDED", &escaped("a-0", 3)),
+        end_of_list("9"),
+        event("MODIFIED", &escaped("a-0", 10)),
+        event("ADDED", &pod("a-1", 11)),
+    ])]);
+    let followed = Followed::new(&server);
+    followed.holds(2).await;
+    assert_eq!(server.asked().len(), 1, "nothing had to be asked for again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_largest_object_fits_into_a_page_of_its_own() {
+    let page = |items: Value, next: &str| json!({ "metadata": { "resourceVersion": "9", "continue": next }, "items": items });
+    let both = || Script::Document(200, page(json!([escaped("a-0", 3), pod("a-1", 4)]), ""));
+    let server = Server::new([
+        Script::Document(400, json!({ "message": "sendInitialEvents is forbidden" })),
+        both(),
+        both(),
+        both(),
+        Script::Document(200, page(json!([escaped("a-0", 3)]), "behind-0")),
+        Script::Document(200, page(json!([pod("a-1", 4)]), "")),
+    ]);
+    let followed = Followed::new(&server);
+    followed.listed().await;
+    assert_eq!(followed.store().count(Resource::Pods), 2);
+    assert!(server.asked()[4].contains("limit=1"), "{:?}", server.asked());
 }
 
 #[tokio::test(start_paused = true)]

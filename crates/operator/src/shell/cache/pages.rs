@@ -1,7 +1,7 @@
 //! A paged list whose pages shrink where one does not fit.
 
 use super::wire::Page;
-use crate::shell::api::{Api, ApiError, Place};
+use crate::shell::api::{Api, ApiError, LIST_TIMEOUT, MAX_OBJECT_BYTES, MAX_PAGE_BYTES, Place};
 
 /// Objects of the first page: kube-apiserver's own clients use the same.
 const PAGE_OBJECTS: u32 = 500;
@@ -21,8 +21,7 @@ impl Pages {
         Self { limit: PAGE_OBJECTS, next: String::new() }
     }
 
-    /// The next page. One that is larger than an answer may be is asked for again with fewer objects; a single object
-    /// always fits.
+    /// The next page. One that is larger than it may be is asked for again with fewer objects.
     pub(super) async fn next(&mut self, api: &Api, place: Place<'_>) -> Result<Vec<u8>, ApiError> {
         loop {
             let limit = self.limit.to_string();
@@ -30,7 +29,9 @@ impl Pages {
             if !self.next.is_empty() {
                 query.push(("continue", self.next.as_str()));
             }
-            match api.list(place, &query).await {
+            // A single object fits where any object does.
+            let bytes = if self.limit == 1 { MAX_OBJECT_BYTES } else { MAX_PAGE_BYTES };
+            match api.list_within(place, &query, (LIST_TIMEOUT, bytes)).await {
                 Err(ApiError::TooLarge { .. }) if self.limit > 1 => {
                     self.limit = (self.limit / SHRINK).max(1);
                     tracing::info!(resource = %place.resource, objects = self.limit, "a page did not fit: smaller ones");
