@@ -12,14 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use sts_plus_api::keys;
 use sts_plus_planner::selector::{Selector, Test};
 use sts_plus_planner::set::SetRow;
 
-use super::api::{Api, ApiError, MAX_PAGE_BYTES, Place, Resource};
-use super::cache::{Cache, Part, Reading};
+use super::api::{Api, ApiError, Place, Resource};
+use super::cache::{Cache, Page, Pages, Part, ReadObject, Reading};
 use super::executor::Domain;
 
 /// How long one request may take: a page of one domain is small, and whoever waits holds the domain's lane.
@@ -27,9 +25,6 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long the whole may take, for the same reason.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(15);
-
-/// Objects per page, as in the first lists.
-const PAGE_OBJECTS: &str = "500";
 
 /// Requests of one domain under way at once.
 const MAX_PARALLEL_READS: usize = 8;
@@ -48,36 +43,9 @@ pub(super) struct Confirmer<'a> {
 /// What a list answered.
 struct Listed {
     version: String,
-    objects: Vec<Box<str>>,
+    /// Those that the cache does not have at this version. There may be thousands that it has.
+    objects: Vec<ReadObject>,
     names: HashSet<Arc<str>>,
-}
-
-#[derive(Deserialize)]
-struct Page<'a> {
-    #[serde(default)]
-    metadata: PageMeta,
-    #[serde(borrow, default)]
-    items: Vec<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PageMeta {
-    resource_version: String,
-    #[serde(rename = "continue")]
-    next: String,
-}
-
-#[derive(Deserialize)]
-struct Named<'a> {
-    #[serde(borrow)]
-    metadata: NamedMeta<'a>,
-}
-
-#[derive(Deserialize)]
-struct NamedMeta<'a> {
-    #[serde(borrow)]
-    name: std::borrow::Cow<'a, str>,
 }
 
 impl Confirmer<'_> {
@@ -123,7 +91,7 @@ impl Confirmer<'_> {
             let selector = ("labelSelector", format!("{}={group}", keys::ROLLOUT_GROUP));
             (Part::Group { namespace: namespace(), group }, selector)
         };
-        let listed = self.list(Resource::StatefulSets, Some(&selector)).await?;
+        let listed = self.list(Resource::StatefulSets, Some((selector.0, &selector.1))).await?;
         self.take(vec![part.clone()], listed).await?;
         let names = store.names_in(&part).into_iter();
         Ok(names.filter_map(|name| store.set(self.namespace(), &name)).collect())
@@ -141,7 +109,7 @@ impl Confirmer<'_> {
             return self.take(sets.iter().map(part).collect(), listed).await;
         };
         let reads = selectors.into_iter().map(|(part, terms)| async move {
-            let listed = self.list(Resource::Pods, Some(&("labelSelector", terms))).await?;
+            let listed = self.list(Resource::Pods, Some(("labelSelector", &terms))).await?;
             self.take(vec![part], listed).await
         });
         futures::stream::iter(reads).buffer_unordered(MAX_PARALLEL_READS).try_collect::<Vec<()>>().await?;
@@ -164,12 +132,15 @@ impl Confirmer<'_> {
         let reads = missing.into_iter().map(|name| async move {
             let read = self.api.read(Place::object(resource, self.namespace(), &name)).await;
             match read {
-                Ok(bytes) => Ok((name, Some(Box::from(String::from_utf8_lossy(&bytes))))),
+                Ok(bytes) => {
+                    let object = self.cache.store().read(resource, &String::from_utf8_lossy(&bytes));
+                    Ok((name, Some(object)))
+                }
                 Err(ApiError::NotFound(_)) => Ok((name, None)),
                 Err(error) => Err(format!("cannot get {resource} {}/{name}: {error}", self.namespace())),
             }
         });
-        let read: Vec<(Arc<str>, Option<Box<str>>)> =
+        let read: Vec<(Arc<str>, Option<ReadObject>)> =
             futures::stream::iter(reads).buffer_unordered(MAX_PARALLEL_READS).try_collect().await?;
         let mut gone = Vec::new();
         for (name, object) in read {
@@ -178,41 +149,41 @@ impl Confirmer<'_> {
                 None => gone.push(name),
             }
         }
-        self.cache.confirm(&Reading { parts, version, objects, gone });
+        self.cache.confirm(Reading { parts, version, objects, gone });
         Ok(())
     }
 
-    /// A list without a version, which is a consistent read.
-    async fn list(&self, resource: Resource, selector: Option<&(&str, String)>) -> Result<Listed, String> {
-        let place = Place::collection(resource, Some(self.namespace()));
+    /// A list without a version, which is a consistent read. Each page is read as it comes, and not kept.
+    async fn list(
+        &self,
+        resource: Resource,
+        selector: Option<(&'static str, &str)>,
+    ) -> Result<Listed, String> {
+        let (store, place) = (self.cache.store(), Place::collection(resource, Some(self.namespace())));
         let words = |error: &dyn std::fmt::Display| {
             format!("cannot list {resource} in namespace {}: {error}", self.namespace())
         };
         let mut listed = Listed { version: String::new(), objects: Vec::new(), names: HashSet::new() };
-        let mut next = String::new();
+        let mut pages = Pages::of(selector, REQUEST_LIMIT);
         loop {
-            let mut query = vec![("limit", PAGE_OBJECTS)];
-            query.extend(selector.map(|(key, value)| (*key, value.as_str())));
-            if !next.is_empty() {
-                query.push(("continue", next.as_str()));
-            }
-            let bytes = match self.api.list_within(place, &query, (REQUEST_LIMIT, MAX_PAGE_BYTES)).await {
+            let bytes = match pages.next(self.api, place).await {
                 Ok(bytes) => bytes,
                 // The cluster does not know the kind: there are no objects of it.
                 Err(ApiError::NotFound(_)) if resource.is_custom() => return Ok(listed),
                 Err(error) => return Err(words(&error)),
             };
             let page: Page<'_> = serde_json::from_slice(&bytes).map_err(|error| words(&error))?;
-            for item in page.items {
-                let named: Named<'_> = serde_json::from_str(item.get()).map_err(|error| words(&error))?;
-                listed.names.insert(named.metadata.name.as_ref().into());
-                listed.objects.push(item.get().into());
+            for item in &page.items {
+                let object = store.read(resource, item.get());
+                listed.names.insert(Arc::clone(object.name()));
+                if !store.has(&object) {
+                    listed.objects.push(object);
+                }
             }
-            listed.version = page.metadata.resource_version;
-            if page.metadata.next.is_empty() {
+            if !pages.turn(&page) {
+                listed.version = page.metadata.resource_version;
                 return Ok(listed);
             }
-            next = page.metadata.next;
         }
     }
 }

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tower::{BoxError, service_fn};
 
 use super::terms;
-use crate::shell::api::Api;
+use crate::shell::api::{Api, MAX_PAGE_BYTES};
 use crate::shell::cache::{Cache, SILENCE_LIMIT, Scope, Touched};
 use crate::shell::events;
 use crate::shell::executor::{Basis, Domain, Executor, Gate, Halt, Lane, SETS_AND_PODS, Waiter};
@@ -36,6 +36,8 @@ struct Server {
     cut: Arc<tokio::sync::Notify>,
     /// The version of the pod of group 0; 0 when it is gone.
     version: Arc<AtomicU32>,
+    /// A page of 500 pods is larger than an answer may be.
+    large: Arc<AtomicBool>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -71,7 +73,10 @@ impl Server {
         };
         let objects: Vec<_> = objects.iter().filter(chosen).cloned().collect();
         if !watches {
-            let list = json!({ "metadata": { "resourceVersion": "50" }, "items": objects });
+            let mut list = json!({ "metadata": { "resourceVersion": "50" }, "items": objects });
+            if pods && self.large.load(Ordering::SeqCst) && uri.contains("limit=500") {
+                list["items"][0]["metadata"]["annotations"] = json!({ "large": "x".repeat(MAX_PAGE_BYTES) });
+            }
             return document(200, &list);
         }
         let lists = uri.contains("sendInitialEvents=true");
@@ -289,6 +294,19 @@ async fn a_silent_source_leads_to_a_read_of_the_domain_and_to_nothing_else() {
         "{asked:?}"
     );
     assert_eq!(bench.confirm(3).await, Ok(Basis::Renewed), "a read is good for one plan");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_does_not_fit_is_asked_for_again_in_smaller_ones() {
+    let bench = Bench::new().await;
+    tokio::time::sleep(SILENCE_LIMIT + Duration::from_secs(1)).await;
+    bench.server.large.store(true, Ordering::SeqCst);
+    assert_eq!(bench.confirm(3).await, Ok(Basis::Renewed));
+    let asked = bench.server.take_asked();
+    let pods: Vec<_> = asked.iter().filter(|asked| asked.contains("/pods?")).collect();
+    let [first, second] = pods[..] else { panic!("{asked:?}") };
+    assert!(first.contains("limit=500") && second.contains("limit=62&"), "{asked:?}");
+    assert!(second.contains("labelSelector=") && second.contains("g3."), "of the same pods: {second}");
 }
 
 #[tokio::test(start_paused = true)]

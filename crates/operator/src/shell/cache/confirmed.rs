@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::object::ReadObject;
 use super::store::{Name, Rows, Store, Touched, is_older};
 use crate::shell::api::Resource;
 
@@ -42,16 +43,16 @@ pub enum Part {
 }
 
 /// What was read.
-#[derive(Clone, Debug)]
-pub struct Reading {
+#[derive(Debug)]
+pub(in crate::shell) struct Reading {
     /// What the read covers, all of one resource.
-    pub parts: Vec<Part>,
+    pub(in crate::shell) parts: Vec<Part>,
     /// The version of the list.
-    pub version: String,
-    /// The objects that exist, as JSON.
-    pub objects: Vec<Box<str>>,
+    pub(in crate::shell) version: String,
+    /// The objects that exist, unless they are cached at the version at which they were read.
+    pub(in crate::shell) objects: Vec<ReadObject>,
     /// The names of cached objects that do not exist any more.
-    pub gone: Vec<Arc<str>>,
+    pub(in crate::shell) gone: Vec<Arc<str>>,
 }
 
 /// Up to which version each part is known from a read.
@@ -85,7 +86,7 @@ impl Store {
     }
 
     /// Takes a consistent read in; whom it concerns. Nothing changes where the watch has come further already.
-    pub(super) fn confirm(&self, reading: &Reading) -> Vec<Touched> {
+    pub(super) fn confirm(&self, reading: Reading) -> Vec<Touched> {
         let mut rows = self.rows();
         let version = reading.version.parse::<u64>().ok();
         if version.is_some_and(|version| reading.parts.iter().all(|part| rows.knows(part, version))) {
@@ -97,8 +98,8 @@ impl Store {
             rows.floors.remove(part);
         }
         let mut touched = Vec::new();
-        for object in &reading.objects {
-            touched.extend(rows.upsert(resource, object).touched);
+        for object in reading.objects {
+            touched.extend(rows.upsert(object).touched);
         }
         for name in &reading.gone {
             let name = (Arc::clone(&namespace), Arc::clone(name));

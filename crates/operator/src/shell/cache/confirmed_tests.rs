@@ -39,11 +39,11 @@ fn given() -> Store {
     store
 }
 
-fn pods_read(version: &str, objects: &[String], gone: &[&str]) -> Reading {
+fn pods_read(store: &Store, version: &str, objects: &[String], gone: &[&str]) -> Reading {
     Reading {
         parts: vec![Part::Pods { namespace: "ns".into(), owner: "uid-a".into() }],
         version: version.to_owned(),
-        objects: objects.iter().map(|object| object.as_str().into()).collect(),
+        objects: objects.iter().map(|object| store.read(Resource::Pods, object)).collect(),
         gone: gone.iter().map(|name| Arc::from(*name)).collect(),
     }
 }
@@ -58,7 +58,7 @@ fn uids(store: &Store) -> Vec<String> {
 #[test]
 fn a_read_shows_who_is_there_and_who_is_gone_and_wakes_the_set() {
     let store = given();
-    let touched = store.confirm(&pods_read("20", &[pod(1, "new-1", 18)], &["a-0"]));
+    let touched = store.confirm(pods_read(&store, "20", &[pod(1, "new-1", 18)], &["a-0"]));
     assert_eq!(uids(&store), ["new-1"]);
     let group = Some("g".into());
     assert!(touched.contains(&Touched::Set { namespace: "ns".into(), set: "a".into(), group }));
@@ -67,7 +67,7 @@ fn a_read_shows_who_is_there_and_who_is_gone_and_wakes_the_set() {
 #[test]
 fn events_that_a_read_contains_do_not_undo_it_when_they_come_late() {
     let store = given();
-    store.confirm(&pods_read("20", &[pod(1, "new-1", 18)], &["a-0"]));
+    store.confirm(pods_read(&store, "20", &[pod(1, "new-1", 18)], &["a-0"]));
     store.upsert(Resource::Pods, &pod(0, "old-0", 9));
     store.upsert(Resource::Pods, &pod(2, "never-seen", 12));
     store.remove(Resource::Pods, &pod(1, "old-1", 15));
@@ -83,14 +83,14 @@ fn events_that_a_read_contains_do_not_undo_it_when_they_come_late() {
 fn a_read_that_is_older_than_what_the_watch_has_shown_changes_nothing() {
     let store = given();
     store.reach(Resource::Pods, None, "30");
-    assert!(store.confirm(&pods_read("20", &[pod(2, "ghost", 12)], &["a-0"])).is_empty());
+    assert!(store.confirm(pods_read(&store, "20", &[pod(2, "ghost", 12)], &["a-0"])).is_empty());
     assert_eq!(uids(&store), ["old-0", "old-1"]);
 }
 
 #[test]
 fn once_the_watch_has_come_as_far_as_a_read_nothing_is_kept_of_it() {
     let store = given();
-    store.confirm(&pods_read("20", &[], &["a-0", "a-1"]));
+    store.confirm(pods_read(&store, "20", &[], &["a-0", "a-1"]));
     assert_eq!(store.rows().floors.len(), 1);
     store.reach(Resource::Pods, None, "19");
     assert_eq!(store.rows().floors.len(), 1);
@@ -101,7 +101,7 @@ fn once_the_watch_has_come_as_far_as_a_read_nothing_is_kept_of_it() {
 #[test]
 fn a_list_that_began_before_a_read_does_not_remove_what_the_read_has_shown() {
     let store = given();
-    store.confirm(&pods_read("20", &[pod(0, "old-0", 5), pod(1, "new-1", 18)], &[]));
+    store.confirm(pods_read(&store, "20", &[pod(0, "old-0", 5), pod(1, "new-1", 18)], &[]));
     let listed = HashSet::from([(Arc::from("ns"), Arc::from("a-0"))]);
     assert!(store.sweep(Resource::Pods, None, (&listed, "10")).is_empty());
     assert_eq!(uids(&store), ["new-1", "old-0"]);
@@ -114,10 +114,10 @@ fn a_set_that_has_left_the_group_does_not_come_back_with_a_late_event() {
     let store = given();
     let parts = vec![Part::Group { namespace: "ns".into(), group: "g".into() }];
     let moved = set("h", 15);
-    store.confirm(&Reading {
+    store.confirm(Reading {
         parts,
         version: "20".to_owned(),
-        objects: vec![moved.into()],
+        objects: vec![store.read(Resource::StatefulSets, &moved)],
         gone: Vec::new(),
     });
     store.upsert(Resource::StatefulSets, &set("g", 14));
@@ -128,7 +128,7 @@ fn a_set_that_has_left_the_group_does_not_come_back_with_a_late_event() {
 #[test]
 fn the_late_deletion_of_a_former_sets_pod_does_not_remove_its_successor() {
     let store = given();
-    store.confirm(&pods_read("20", &[pod(0, "new-0", 12), pod(1, "new-1", 13)], &[]));
+    store.confirm(pods_read(&store, "20", &[pod(0, "new-0", 12), pod(1, "new-1", 13)], &[]));
     let former = pod(0, "old-0", 9).replace("uid-a", "uid-former");
     store.remove(Resource::Pods, &former);
     assert_eq!(uids(&store), ["new-0", "new-1"]);

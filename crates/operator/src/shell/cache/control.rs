@@ -10,8 +10,8 @@ use sts_plus_planner::statefulset::world::{ClaimRow, Features, Memory, RevisionR
 
 use super::claims::Change;
 use super::revisions::Revision;
-use super::store::{Applied, Name, Rows, Store, Touched};
-use super::wire::{self, Decoded, Extent, Undecodable, split_ordinal};
+use super::store::{Name, Rows, Store, Touched};
+use super::wire::{self, Extent, ReadRevision, split_ordinal};
 
 impl Store {
     /// A store that keeps what the StatefulSet controller needs, too.
@@ -51,28 +51,20 @@ impl Store {
 
     /// A revision as it was read from the server, whoever controls it; what is wrong where it cannot be read.
     pub fn read_revision(&self, json: &str) -> Result<RevisionRow, String> {
-        wire::revision_row(json, &mut self.rows().interner).map_err(|undecodable| undecodable.error)
+        wire::revision_row(json, &mut self.interner()).map_err(|undecodable| undecodable.error)
     }
 }
 
 impl Rows {
-    pub(super) fn upsert_claim(&mut self, json: &str) -> Applied {
-        let Decoded { namespace, name, resource_version, row } = match wire::claim(json, &mut self.interner) {
-            Ok(decoded) => decoded,
-            Err(undecodable) => return unread(undecodable),
-        };
-        let touched = row.map(|row| {
-            let row = Arc::new(row);
-            match self.claims.upsert(&namespace, &row) {
-                Change::None => Vec::new(),
-                Change::Matters { before } => {
-                    let rows = before.iter().chain([&row]).map(|row| &**row);
-                    distinct(rows.flat_map(|row| self.concerned_by_claim(&namespace, row)).collect())
-                }
+    pub(super) fn upsert_claim(&mut self, (namespace, _): &Name, row: ClaimRow) -> Vec<Touched> {
+        let row = Arc::new(row);
+        match self.claims.upsert(namespace, &row) {
+            Change::None => Vec::new(),
+            Change::Matters { before } => {
+                let rows = before.iter().chain([&row]).map(|row| &**row);
+                distinct(rows.flat_map(|row| self.concerned_by_claim(namespace, row)).collect())
             }
-        });
-        let (name, version) = (Some((namespace, name)), Some(resource_version));
-        Applied { name, version, touched: touched.unwrap_or_default(), undecodable: None }
+        }
     }
 
     pub(super) fn remove_claim(&mut self, (namespace, name): &Name) -> Vec<Touched> {
@@ -100,23 +92,12 @@ impl Rows {
         by_name.chain(by_owner).map(|set| Touched::surroundings(set)).collect()
     }
 
-    pub(super) fn upsert_revision(&mut self, json: &str) -> Applied {
-        let Decoded { namespace, name, resource_version, row } =
-            match wire::revision(json, &mut self.interner) {
-                Ok(decoded) => decoded,
-                Err(undecodable) => return unread(undecodable),
-            };
-        let name = (namespace, name);
-        let touched = match row {
-            Some(read) => self.revisions.upsert(&name, read).map(|(before, now)| {
-                let both = before.iter().chain([&now]);
-                distinct(both.flat_map(|revision| self.concerned_by_revision(&name, revision)).collect())
-            }),
-            // Somebody else controls it now.
-            None => Some(self.remove_revision(&name)),
-        };
-        let (name, version) = (Some(name), Some(resource_version));
-        Applied { name, version, touched: touched.unwrap_or_default(), undecodable: None }
+    /// Takes a revision in; without a row, somebody else controls it now.
+    pub(super) fn upsert_revision(&mut self, name: &Name, row: Option<ReadRevision>) -> Vec<Touched> {
+        let Some(read) = row else { return self.remove_revision(name) };
+        let Some((before, now)) = self.revisions.upsert(name, read) else { return Vec::new() };
+        let both = before.iter().chain([&now]);
+        distinct(both.flat_map(|revision| self.concerned_by_revision(name, revision)).collect())
     }
 
     pub(super) fn remove_revision(&mut self, name: &Name) -> Vec<Touched> {
@@ -164,11 +145,6 @@ pub(super) fn is_news(before: Option<&PodRow>, pod: &PodRow) -> bool {
         // One that comes while it goes is as good as gone.
         None => !pod.terminating,
     }
-}
-
-fn unread(undecodable: Undecodable) -> Applied {
-    let name = (Arc::clone(&undecodable.namespace), Arc::clone(&undecodable.name));
-    Applied { name: Some(name), undecodable: Some(undecodable), ..Applied::default() }
 }
 
 fn distinct(mut touched: Vec<Touched>) -> Vec<Touched> {

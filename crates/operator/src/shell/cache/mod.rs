@@ -10,6 +10,7 @@ mod control;
 mod freshness;
 mod intern;
 mod list_watch;
+mod object;
 mod pages;
 mod revisions;
 mod rollouts;
@@ -23,8 +24,11 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-pub use confirmed::{Part, Reading};
+pub use confirmed::Part;
+pub(super) use confirmed::Reading;
 pub use freshness::{Doubt, SILENCE_LIMIT};
+pub(super) use object::ReadObject;
+pub(super) use pages::Pages;
 pub use store::{Seen, Store, Touched, is_older};
 use sts_plus_planner::planted::{self, Bug};
 
@@ -33,6 +37,7 @@ use super::events::Recorder;
 use super::metrics::{Metrics, ResourceLabel};
 use freshness::Freshness;
 use list_watch::Source;
+pub(super) use wire::Page;
 
 /// Which namespaces are looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,7 +154,7 @@ impl Cache {
     }
 
     /// Takes a consistent read in, and wakes whom it concerns.
-    pub fn confirm(&self, reading: &Reading) {
+    pub(super) fn confirm(&self, reading: Reading) {
         for touched in self.store.confirm(reading) {
             (self.listener)(touched);
         }

@@ -1,5 +1,7 @@
 //! A paged list whose pages shrink where one does not fit.
 
+use std::time::Duration;
+
 use super::wire::Page;
 use crate::shell::api::{Api, ApiError, LIST_TIMEOUT, MAX_OBJECT_BYTES, MAX_PAGE_BYTES, Place};
 
@@ -11,27 +13,38 @@ const SHRINK: u32 = 8;
 
 /// The pages of one list.
 #[derive(Debug)]
-pub(super) struct Pages {
+pub(in crate::shell) struct Pages<'a> {
     limit: u32,
     next: String,
+    /// What is listed, as a parameter of the query; all of it where there is none.
+    selector: Option<(&'static str, &'a str)>,
+    /// How long one page may take.
+    within: Duration,
 }
 
-impl Pages {
+impl<'a> Pages<'a> {
+    /// The pages of a list of everything.
     pub(super) fn new() -> Self {
-        Self { limit: PAGE_OBJECTS, next: String::new() }
+        Self { limit: PAGE_OBJECTS, next: String::new(), selector: None, within: LIST_TIMEOUT }
+    }
+
+    /// The pages of a list of what is selected, each of which may take so long.
+    pub(in crate::shell) fn of(selector: Option<(&'static str, &'a str)>, within: Duration) -> Self {
+        Self { selector, within, ..Self::new() }
     }
 
     /// The next page. One that is larger than it may be is asked for again with fewer objects.
-    pub(super) async fn next(&mut self, api: &Api, place: Place<'_>) -> Result<Vec<u8>, ApiError> {
+    pub(in crate::shell) async fn next(&mut self, api: &Api, place: Place<'_>) -> Result<Vec<u8>, ApiError> {
         loop {
             let limit = self.limit.to_string();
             let mut query = vec![("limit", limit.as_str())];
+            query.extend(self.selector);
             if !self.next.is_empty() {
                 query.push(("continue", self.next.as_str()));
             }
             // A single object fits where any object does.
             let bytes = if self.limit == 1 { MAX_OBJECT_BYTES } else { MAX_PAGE_BYTES };
-            match api.list_within(place, &query, (LIST_TIMEOUT, bytes)).await {
+            match api.list_within(place, &query, (self.within, bytes)).await {
                 Err(ApiError::TooLarge { .. }) if self.limit > 1 => {
                     self.limit = (self.limit / SHRINK).max(1);
                     tracing::info!(resource = %place.resource, objects = self.limit, "a page did not fit: smaller ones");
@@ -42,7 +55,7 @@ impl Pages {
     }
 
     /// Continues behind this page. Returns whether there is anything.
-    pub(super) fn turn(&mut self, page: &Page<'_>) -> bool {
+    pub(in crate::shell) fn turn(&mut self, page: &Page<'_>) -> bool {
         self.next.clone_from(&page.metadata.next);
         !self.next.is_empty()
     }

@@ -14,9 +14,10 @@ use super::claims::Claims;
 use super::confirmed::{Floors, Part};
 use super::control;
 use super::intern::Interner;
+use super::object::{ReadObject, Row};
 use super::revisions::Revisions;
 use super::rollouts::Rollouts;
-use super::wire::{self, Extent, ReadSet, Undecodable};
+use super::wire::{Extent, ReadSet, Undecodable};
 use crate::shell::api::Resource;
 
 /// Something that a controller may have to look at.
@@ -83,8 +84,6 @@ type Groups = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    extent: Extent,
-    pub(super) interner: Interner,
     pub(super) sets: HashMap<Name, Arc<SetRow>>,
     /// Of the sets that could be read, while sets are controlled.
     pub(super) designs: HashMap<Name, Arc<Design>>,
@@ -109,6 +108,9 @@ pub(super) struct Rows {
 /// held, nobody sees anything and no change comes in.
 #[derive(Debug, Default)]
 pub struct Store {
+    pub(super) extent: Extent,
+    /// Locked by whoever reads objects, never together with the rows.
+    interner: Mutex<Interner>,
     rows: Mutex<Rows>,
 }
 
@@ -124,7 +126,11 @@ pub(crate) struct Applied {
 
 impl Store {
     pub(super) fn with(extent: Extent) -> Self {
-        Self { rows: Mutex::new(Rows { extent, ..Rows::default() }) }
+        Self { extent, ..Self::default() }
+    }
+
+    pub(super) fn interner(&self) -> MutexGuard<'_, Interner> {
+        self.interner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn rows(&self) -> MutexGuard<'_, Rows> {
@@ -292,39 +298,28 @@ impl Store {
 
     /// Takes in an object that exists.
     pub(crate) fn upsert(&self, resource: Resource, json: &str) -> Applied {
+        let object = self.read(resource, json);
         let mut rows = self.rows();
-        let mut applied = rows.upsert(resource, json);
+        let mut applied = rows.upsert(object);
         rows.spread(&mut applied.touched);
         applied
     }
 
     /// Takes in an object that is gone.
     pub(crate) fn remove(&self, resource: Resource, json: &str) -> Applied {
-        let mut rows = self.rows();
-        let interner = &mut rows.interner;
         // Only the name, the version and what it was part of are wanted.
-        let extent = Extent::Steering;
-        let ((name, version), parts) = match resource {
-            Resource::StatefulSets => {
-                let decoded = wire::set(json, extent, interner);
-                let row = decoded.as_ref().ok().and_then(|decoded| decoded.row.as_ref());
-                let parts = row.map(|read| parts_of_set(&read.row)).unwrap_or_default();
-                (named(decoded), parts)
+        let object = ReadObject::decode(resource, json, Extent::Steering, &mut self.interner());
+        let ReadObject { name, version, row, undecodable } = object;
+        let version = version.filter(|_| undecodable.is_none());
+        let parts = match &row {
+            Row::Set(row) if undecodable.is_none() => {
+                row.as_ref().map(|read| parts_of_set(&read.row)).unwrap_or_default()
             }
-            Resource::PhasedRollouts => {
-                let named = named(wire::rollout(json, interner));
-                let part = Part::Rollouts { namespace: Arc::clone(&named.0.0) };
-                (named, vec![part])
-            }
-            Resource::Claims => (named(wire::claim(json, interner)), Vec::new()),
-            Resource::Revisions => (named(wire::revision(json, interner)), Vec::new()),
-            _ => {
-                let decoded = wire::pod(json, extent, interner);
-                let row = decoded.as_ref().ok().and_then(|decoded| decoded.row.as_ref());
-                let parts = row.map(part_of_pod).into_iter().collect();
-                (named(decoded), parts)
-            }
+            Row::Rollout(_) => vec![Part::Rollouts { namespace: Arc::clone(&name.0) }],
+            Row::Pod(row) => row.iter().map(part_of_pod).collect(),
+            Row::Set(_) | Row::Claim(_) | Row::Revision(_) => Vec::new(),
         };
+        let mut rows = self.rows();
         let covered = |version: &str| parts.iter().any(|part| rows.is_covered(part, version));
         // A read may have shown the successor of what a lagging watch reports as deleted only now.
         let row = rows.version_of(resource, &name);
@@ -376,13 +371,6 @@ pub struct Seen {
     pub terminating: bool,
 }
 
-fn named<R>(decoded: Result<wire::Decoded<R>, Undecodable>) -> (Name, Option<Box<str>>) {
-    match decoded {
-        Ok(decoded) => ((decoded.namespace, decoded.name), Some(decoded.resource_version)),
-        Err(undecodable) => ((undecodable.namespace, undecodable.name), None),
-    }
-}
-
 fn parts_of_set(row: &SetRow) -> Vec<Part> {
     let namespace = || Arc::clone(&row.namespace);
     let group = row.group.clone().map(|group| Part::Group { namespace: namespace(), group });
@@ -401,28 +389,24 @@ pub fn is_older(version: &str, than: &str) -> bool {
 
 impl Rows {
     /// Takes in an object that exists; whom it concerns beyond itself is not looked for.
-    pub(super) fn upsert(&mut self, resource: Resource, json: &str) -> Applied {
-        match resource {
-            Resource::StatefulSets => self.upsert_set(json),
-            Resource::PhasedRollouts => self.upsert_rollout(json),
-            Resource::Claims => self.upsert_claim(json),
-            Resource::Revisions => self.upsert_revision(json),
-            _ => self.upsert_pod(json),
-        }
+    pub(super) fn upsert(&mut self, object: ReadObject) -> Applied {
+        let ReadObject { name, version, row, undecodable } = object;
+        let touched = match row {
+            Row::Set(read) => self.upsert_set(&name, read.map(|read| *read)),
+            Row::Pod(row) => self.upsert_pod(&name, version.as_deref(), row),
+            // The last row of the others stays.
+            _ if undecodable.is_some() => Vec::new(),
+            Row::Rollout(row) => row.map(|row| self.upsert_rollout(*row)).unwrap_or_default(),
+            Row::Claim(row) => row.map(|row| self.upsert_claim(&name, row)).unwrap_or_default(),
+            Row::Revision(row) => self.upsert_revision(&name, row),
+        };
+        // Of a set that could not be read the version is known, of any other such object it is not.
+        Applied { name: Some(name), version, touched, undecodable }
     }
 
-    fn upsert_set(&mut self, json: &str) -> Applied {
-        let (name, read, undecodable) = match wire::set(json, self.extent, &mut self.interner) {
-            Ok(decoded) => ((decoded.namespace, decoded.name), decoded.row, None),
-            Err(undecodable) => {
-                let name = (Arc::clone(&undecodable.namespace), Arc::clone(&undecodable.name));
-                let row = wire::unreadable_set(json, &mut self.interner);
-                (name, row.map(|row| ReadSet { row, design: None }), Some(undecodable))
-            }
-        };
+    fn upsert_set(&mut self, name: &Name, read: Option<ReadSet>) -> Vec<Touched> {
         let (row, design) = read.map(|read| (read.row, read.design)).unzip();
-        let version = row.as_ref().map(|row| row.resource_version.clone());
-        let before = self.sets.get(&name);
+        let before = self.sets.get(name);
         let stale = before.zip(row.as_ref()).is_some_and(|(before, row)| {
             // Versions grow over all objects of a kind: a former set of the name is older, too.
             is_older(&row.resource_version, &before.resource_version)
@@ -432,13 +416,13 @@ impl Rows {
                 && parts_of_set(row).iter().any(|part| self.is_covered(part, &row.resource_version))
         };
         if stale || row.as_ref().is_some_and(covered) {
-            return Applied { name: Some(name), version, touched: Vec::new(), undecodable };
+            return Vec::new();
         }
         let as_before = before
             .zip(row.as_ref())
             .is_some_and(|(b, row)| (&b.uid, b.generation) == (&row.uid, row.generation));
         let unmarked = before.and_then(|before| self.marker(before));
-        let mut touched = self.remove(Resource::StatefulSets, &name);
+        let mut touched = self.remove(Resource::StatefulSets, name);
         // Whose mark was removed has one set less to release.
         touched.extend(unmarked);
         if let Some(row) = row {
@@ -465,23 +449,12 @@ impl Rows {
             self.set_names.insert(Arc::clone(&row.uid), name.clone());
             self.sets.insert(name.clone(), row);
         }
-        Applied { name: Some(name), version, touched, undecodable }
+        touched
     }
 
-    fn upsert_rollout(&mut self, json: &str) -> Applied {
-        match wire::rollout(json, &mut self.interner) {
-            Ok(wire::Decoded { namespace, name, resource_version, row }) => {
-                let part = Part::Rollouts { namespace: Arc::clone(&namespace) };
-                let row = row.filter(|_| !self.is_covered(&part, &resource_version));
-                let touched = row.map(|row| self.rollouts.upsert(row)).unwrap_or_default();
-                let version = Some(resource_version);
-                Applied { name: Some((namespace, name)), version, touched, undecodable: None }
-            }
-            Err(undecodable) => {
-                let name = (Arc::clone(&undecodable.namespace), Arc::clone(&undecodable.name));
-                Applied { name: Some(name), undecodable: Some(undecodable), ..Applied::default() }
-            }
-        }
+    fn upsert_rollout(&mut self, row: RolloutRow) -> Vec<Touched> {
+        let part = Part::Rollouts { namespace: Arc::clone(&row.namespace) };
+        if self.is_covered(&part, &row.resource_version) { Vec::new() } else { self.rollouts.upsert(row) }
     }
 
     /// What happens to a set also concerns the rollouts that name it, and those that name another set of its group: the
@@ -514,31 +487,20 @@ impl Rows {
         Some(Touched::Rollout { namespace: name.0, name: Arc::clone(&rollout.name) })
     }
 
-    fn upsert_pod(&mut self, json: &str) -> Applied {
-        let decoded = match wire::pod(json, self.extent, &mut self.interner) {
-            Ok(decoded) => decoded,
-            Err(undecodable) => {
-                let name = (Arc::clone(&undecodable.namespace), Arc::clone(&undecodable.name));
-                let touched = self.remove(Resource::Pods, &name);
-                return Applied { name: Some(name), version: None, touched, undecodable: Some(undecodable) };
-            }
-        };
-        let name = (decoded.namespace, decoded.name);
-        let before = self.pods.get(&name).cloned();
+    /// Takes a pod in; without a version, one that could not be read, which counts as missing.
+    fn upsert_pod(&mut self, name: &Name, version: Option<&str>, row: Option<PodRow>) -> Vec<Touched> {
+        let Some(version) = version else { return self.remove(Resource::Pods, name) };
+        let before = self.pods.get(name).cloned();
         let known = before.as_ref().is_some_and(|before| {
-            decoded.resource_version == before.resource_version
-                || is_older(&decoded.resource_version, &before.resource_version)
+            *version == *before.resource_version || is_older(version, &before.resource_version)
         });
-        let covered = |row: &PodRow| {
-            !self.floors.is_empty() && self.is_covered(&part_of_pod(row), &decoded.resource_version)
-        };
-        let known = known || decoded.row.as_ref().is_some_and(covered);
-        let version = Some(decoded.resource_version);
-        if known {
-            return Applied { name: Some(name), version, ..Applied::default() };
+        let covered =
+            |row: &PodRow| !self.floors.is_empty() && self.is_covered(&part_of_pod(row), version);
+        if known || row.as_ref().is_some_and(covered) {
+            return Vec::new();
         }
-        let mut touched = self.remove(Resource::Pods, &name);
-        if let Some(row) = decoded.row {
+        let mut touched = self.remove(Resource::Pods, name);
+        if let Some(row) = row {
             let row = Arc::new(row);
             if row.owner.is_empty() {
                 if control::is_news(before.as_deref(), &row) {
@@ -553,7 +515,7 @@ impl Rows {
             }
             self.pods.insert(name.clone(), row);
         }
-        Applied { name: Some(name), version, touched, undecodable: None }
+        touched
     }
 
     pub(super) fn remove(&mut self, resource: Resource, name: &Name) -> Vec<Touched> {

@@ -42,19 +42,19 @@ impl<'a> Line<'a> {
 
 /// One page of a list.
 #[derive(Debug, Deserialize)]
-pub(in crate::shell::cache) struct Page<'a> {
-    pub(in crate::shell::cache) metadata: PageMeta,
+pub(in crate::shell) struct Page<'a> {
+    pub(in crate::shell) metadata: PageMeta,
     #[serde(borrow, default)]
-    pub(in crate::shell::cache) items: Vec<&'a RawValue>,
+    pub(in crate::shell) items: Vec<&'a RawValue>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::shell::cache) struct PageMeta {
+pub(in crate::shell) struct PageMeta {
     #[serde(default)]
-    pub(in crate::shell::cache) resource_version: String,
+    pub(in crate::shell) resource_version: String,
     #[serde(default, rename = "continue")]
-    pub(in crate::shell::cache) next: String,
+    pub(in crate::shell) next: String,
 }
 
 /// A bookmark, or the Status in an error event.

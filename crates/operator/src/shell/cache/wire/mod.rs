@@ -21,7 +21,8 @@ use sts_plus_planner::selector::Labels;
 use super::intern::Interner;
 
 pub(super) use claim::{claim, split_ordinal};
-pub(super) use line::{Line, Marker, Page};
+pub(in crate::shell) use line::Page;
+pub(super) use line::{Line, Marker};
 pub(super) use pod::pod;
 pub(super) use revision::{ReadRevision, revision, revision_row};
 pub(super) use rollout::rollout;
