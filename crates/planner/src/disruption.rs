@@ -98,10 +98,17 @@ impl Disturbance {
     }
 }
 
+/// How many sets a group may have. A group is the zones of one workload, of which there are three or four; each change of
+/// a set or a pod is looked at together with all others of its group, so a group of thousands would cost the operator
+/// that many looks for each of its pods.
+pub const MAX_MEMBERS: usize = 100;
+
 /// The gatekeeper of one disruption domain: the sets of a rollout group, or one set alone.
 #[derive(Debug)]
 pub struct Gatekeeper<'d> {
     domain: &'d [Guarded],
+    /// How many sets the domain has, also where not all of them are known here.
+    sets: usize,
     granted: Vec<Grant>,
 }
 
@@ -123,7 +130,14 @@ enum Wish {
 impl<'d> Gatekeeper<'d> {
     /// A gatekeeper for the domain as it is now, with nothing granted yet.
     pub fn new(domain: &'d [Guarded]) -> Self {
-        Self { domain, granted: Vec::new() }
+        Self { domain, sets: domain.len(), granted: Vec::new() }
+    }
+
+    /// The same for a domain of so many sets. One that has more than [`MAX_MEMBERS`] is not looked at: its sets wait,
+    /// except for pods that are dead.
+    #[must_use]
+    pub fn of_sets(self, sets: usize) -> Self {
+        Self { sets: sets.max(self.sets), ..self }
     }
 
     /// May this superseded pod of `set` be replaced now?
@@ -191,6 +205,9 @@ impl<'d> Gatekeeper<'d> {
     fn held_by_others(&self, set: &Arc<str>) -> Option<Reason> {
         if planted::has(Bug::OtherZonesIgnored) {
             return None;
+        }
+        if self.sets > MAX_MEMBERS {
+            return Some(Reason::TooManySets { sets: self.sets, limit: MAX_MEMBERS });
         }
         let others = || self.domain.iter().filter(|guarded| guarded.health.set != *set);
         if let Some(other) = others().find(|guarded| !guarded.health.all_ready()) {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Disturbance, Gatekeeper, Guarded};
+use super::{Disturbance, Gatekeeper, Guarded, MAX_MEMBERS};
 use crate::example;
 use crate::health::Member;
 use crate::pod::{PodRow, Waiting};
@@ -282,4 +282,16 @@ fn a_set_that_the_gatekeeper_was_not_told_about_gets_no_leave() {
     answers(&domain, &[("z", "z-0")], &["NotInDomain"]);
     let mut gatekeeper = Gatekeeper::new(&[]);
     assert_eq!(gatekeeper.ask(&"z".into(), &pod("z-0")), Err(Reason::NotInDomain { set: "z".into() }));
+}
+
+#[test]
+fn in_a_domain_of_too_many_sets_only_dead_pods_may_be_replaced() {
+    let is = [("a-1", Is::Dead)];
+    let domain = [Guarded::of(&member(example::set("a"), &is), 1, NOW)];
+    let mut gatekeeper = Gatekeeper::new(&domain).of_sets(MAX_MEMBERS + 1);
+    let refused = gatekeeper.ask(&"a".into(), &pod("a-0"));
+    assert_eq!(refused, Err(Reason::TooManySets { sets: MAX_MEMBERS + 1, limit: MAX_MEMBERS }));
+    assert!(gatekeeper.ask(&"a".into(), &row("a-1", &is).unwrap()).is_ok());
+    let mut gatekeeper = Gatekeeper::new(&domain).of_sets(MAX_MEMBERS);
+    assert!(!matches!(gatekeeper.ask(&"a".into(), &pod("a-0")), Err(Reason::TooManySets { .. })));
 }

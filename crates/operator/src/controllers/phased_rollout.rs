@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use serde_json::Value;
 use sts_plus_api::keys;
+use sts_plus_planner::disruption::MAX_MEMBERS;
 use sts_plus_planner::health::Member;
 use sts_plus_planner::phased_rollout::gate::{Outcome as QueryOutcome, Question, Step};
 use sts_plus_planner::phased_rollout::judge::judge;
@@ -469,12 +470,16 @@ pub fn world(store: &Store, rollout: Arc<RolloutRow>) -> World {
     };
     let target = rollout.target().and_then(member);
     let group = target.as_ref().filter(|_| !waits).and_then(|target| target.set.group.clone());
+    let group_sets = group.as_ref().map_or(1, |group| store.group_sets(&rollout.namespace, group));
+    // A group that is refused for its size is not looked at.
+    let group = group.filter(|_| group_sets <= MAX_MEMBERS);
     let mut neighbours = group.map(|group| store.group(&rollout.namespace, &group)).unwrap_or_default();
     neighbours.retain(|other| target.as_ref().is_none_or(|target| target.set.uid != other.set.uid));
     World {
         target,
         held: store.held(&rollout),
         others,
+        group_sets,
         neighbours,
         outcomes: Vec::new(),
         under_way: std::collections::BTreeSet::new(),

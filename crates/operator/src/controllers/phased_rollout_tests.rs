@@ -7,6 +7,7 @@ use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use sts_plus_api::keys;
+use sts_plus_planner::disruption::MAX_MEMBERS;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -470,4 +471,17 @@ fn where_nobody_owns_it_the_last_writer_of_anything_is_named_and_else_nobody() {
     ] } });
     assert_eq!(manager_of_partition(&set), "kubectl-edit");
     assert_eq!(manager_of_partition(&json!({})), "an unknown manager");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_group_of_too_many_sets_only_the_target_is_looked_at() {
+    let bench = Bench::new();
+    bench.see(Resource::PhasedRollouts, &rollout("gated", "n000", Some(&managing())));
+    let row = bench.cache.store().rollout(&"ns".into(), &"gated".into()).unwrap();
+    for number in 0..=MAX_MEMBERS {
+        bench.see(Resource::StatefulSets, &set(&format!("n{number:03}"), Some("g"), 0, "3"));
+        let world = super::world(bench.cache.store(), Arc::clone(&row));
+        assert_eq!(world.group_sets, number + 1);
+        assert_eq!(world.neighbours.len(), if number < MAX_MEMBERS { number } else { 0 });
+    }
 }

@@ -8,7 +8,6 @@ use sts_plus_api::phased_rollout::{Contest, GateState, Phase};
 use super::Draft;
 use super::gate::{self, later, to_i32};
 use super::wait::Wait;
-use crate::disruption::Gatekeeper;
 use crate::health::Member;
 use crate::plan::Action;
 use crate::pod::PodRow;
@@ -95,7 +94,7 @@ impl Draft<'_> {
         let mut pods = member.pods.iter().filter(is_released).peekable();
         pods.peek()?;
         let domain = self.domain(&lowered);
-        let reason = pods.find_map(|pod| Gatekeeper::new(&domain).ask(&set.name, pod).err())?;
+        let reason = pods.find_map(|pod| self.gatekeeper(&domain).ask(&set.name, pod).err())?;
         self.wake_at(domain.iter().filter_map(|guarded| guarded.health().changes_at).min());
         Some(reason)
     }

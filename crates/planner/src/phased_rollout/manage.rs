@@ -361,7 +361,7 @@ impl Draft<'_> {
             return Wait::PodsNotAvailable { down: scene.health.summary() };
         };
         let domain = self.domain(scene.member);
-        match Gatekeeper::new(&domain).ask(&set.name, pod) {
+        match self.gatekeeper(&domain).ask(&set.name, pod) {
             Ok(permit) => {
                 self.writes.push(Action::let_go(&permit, set, &self.world.rollout.name, index));
                 let next = self.next_gate(scene, &gate);
@@ -470,6 +470,11 @@ impl Draft<'_> {
                 self.status.ungated_pods.push(pod.name.to_string());
             }
         }
+    }
+
+    /// The gatekeeper of [`Self::domain`].
+    pub(super) fn gatekeeper<'d>(&self, domain: &'d [Guarded]) -> Gatekeeper<'d> {
+        Gatekeeper::new(domain).of_sets(self.world.group_sets)
     }
 
     /// What the gatekeeper has to know: the set, and the others of its group.

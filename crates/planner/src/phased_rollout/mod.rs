@@ -62,7 +62,10 @@ pub struct World {
     pub held: Vec<Arc<SetRow>>,
     /// Other rollouts that name a set that this one names or manages: at least those that are the first in line for it.
     pub others: Vec<Arc<RolloutRow>>,
-    /// The other sets of the target's rollout group, with their pods.
+    /// How many sets the target's rollout group has, the target included; 1 for a set in no group.
+    pub group_sets: usize,
+    /// The other sets of the target's rollout group, with their pods; they may be left out where the group has more than
+    /// [`MAX_MEMBERS`](crate::disruption::MAX_MEMBERS).
     pub neighbours: Vec<Member>,
     /// Answers to queries.
     pub outcomes: Vec<Outcome>,

@@ -12,7 +12,6 @@ use super::approval::RETRY;
 use super::manage::Scene;
 use super::wait::Wait;
 use super::{Draft, Ended};
-use crate::disruption::Gatekeeper;
 use crate::health::Why;
 use crate::ordinal;
 use crate::plan::Action;
@@ -93,7 +92,7 @@ impl Draft<'_> {
             urgency(left).cmp(&urgency(right)).then_with(|| ordinal::natural(&left.name, &right.name))
         });
         let domain = self.domain(scene.member);
-        let mut gatekeeper = Gatekeeper::new(&domain);
+        let mut gatekeeper = self.gatekeeper(&domain);
         for pod in pods {
             match gatekeeper.ask_back(&set.name, pod) {
                 Ok(permit) => self.writes.push(Action::delete(&permit)),
@@ -124,7 +123,7 @@ impl Draft<'_> {
             superseded && down && lost && scene.member.wanted_ordinal(pod).is_some()
         };
         let domain = self.domain(scene.member);
-        let mut gatekeeper = Gatekeeper::new(&domain);
+        let mut gatekeeper = self.gatekeeper(&domain);
         let pods: Vec<_> = scene.member.pods.iter().filter(stuck).collect();
         for pod in pods {
             if let Ok(permit) = gatekeeper.ask_back(&scene.set().name, pod) {

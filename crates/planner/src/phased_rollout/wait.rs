@@ -65,7 +65,7 @@ pub enum Wait {
 }
 
 /// The announced waits that keep a rollout from going on: their end is worth telling too.
-const OBSTACLES: [&str; 12] = [
+const OBSTACLES: [&str; 13] = [
     "CannotManage",
     "InvalidSpec",
     "Suspended",
@@ -75,6 +75,7 @@ const OBSTACLES: [&str; 12] = [
     "Paused",
     "PartitionContested",
     "OtherSetNotReady",
+    "TooManySets",
     "ViewUnconfirmed",
     "TargetNotFound",
     Reason::WRITE_REFUSED,
@@ -230,7 +231,7 @@ impl Wait {
                 | Self::PrometheusConfigError { .. }
                 | Self::GateFailed { .. }
                 | Self::RolledBack { .. }
-                | Self::Held { reason: Reason::WriteRefused { .. } }
+                | Self::Held { reason: Reason::WriteRefused { .. } | Reason::TooManySets { .. } }
         )
     }
 

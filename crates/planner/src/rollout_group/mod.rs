@@ -15,6 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use sts_plus_api::keys;
 use sts_plus_api::rollout_status::RolloutStatus;
 
+pub use crate::disruption::MAX_MEMBERS;
 use crate::disruption::{Gatekeeper, Guarded};
 use crate::health::Member;
 use crate::ordinal;
@@ -29,11 +30,6 @@ use zone::{Stage, Zone};
 /// How long a spec may stay unobserved by the set's own controller before it is worth telling: it normally
 /// takes milliseconds, and a state that is over before it is read is noise.
 pub const OBSERVATION_GRACE: SignedDuration = SignedDuration::from_secs(10);
-
-/// How many sets a group may have. A group is the zones of one workload, of which there are three or four; each change of
-/// a set or a pod is looked at together with all others of its group, so a group of thousands would cost the operator
-/// that many looks for each of its pods.
-pub const MAX_MEMBERS: usize = 100;
 
 /// How many sets report in one pass that their group has too many: each is a write, and is followed by another pass.
 const TOLD_AT_ONCE: usize = 20;

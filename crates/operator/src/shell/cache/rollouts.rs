@@ -76,7 +76,11 @@ impl Rollouts {
     pub(super) fn upsert(&mut self, row: RolloutRow) -> Vec<Touched> {
         let name = (Arc::clone(&row.namespace), Arc::clone(&row.name));
         let before = self.rows.get(&name);
-        if before.is_some_and(|before| is_older(&row.resource_version, &before.resource_version)) {
+        let known = |before: &Arc<RolloutRow>| {
+            (&row.uid, &row.resource_version) == (&before.uid, &before.resource_version)
+                || is_older(&row.resource_version, &before.resource_version)
+        };
+        if before.is_some_and(known) {
             return Vec::new();
         }
         let same = before.is_some_and(|before| {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sts_plus_planner::disruption::MAX_MEMBERS;
 use sts_plus_planner::health::Member;
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::plan::{Kind, Object};
@@ -148,6 +149,11 @@ impl Store {
             sets.map(|set| rows.with_pods(set)).collect()
         };
         found.into_iter().map(|(set, pods)| Member::new(set, pods)).collect()
+    }
+
+    /// How many sets a group has.
+    pub fn group_sets(&self, namespace: &Arc<str>, group: &Arc<str>) -> usize {
+        self.rows().groups.get(namespace).and_then(|groups| groups.get(group)).map_or(0, BTreeSet::len)
     }
 
     /// All sets of a namespace that are in a group.
@@ -407,15 +413,16 @@ impl Rows {
     fn upsert_set(&mut self, name: &Name, read: Option<ReadSet>) -> Vec<Touched> {
         let (row, design) = read.map(|read| (read.row, read.design)).unzip();
         let before = self.sets.get(name);
-        let stale = before.zip(row.as_ref()).is_some_and(|(before, row)| {
+        let known = before.zip(row.as_ref()).is_some_and(|(before, row)| {
             // Versions grow over all objects of a kind: a former set of the name is older, too.
-            is_older(&row.resource_version, &before.resource_version)
+            (&row.uid, &row.resource_version) == (&before.uid, &before.resource_version)
+                || is_older(&row.resource_version, &before.resource_version)
         });
         let covered = |row: &SetRow| {
             !self.floors.is_empty()
                 && parts_of_set(row).iter().any(|part| self.is_covered(part, &row.resource_version))
         };
-        if stale || row.as_ref().is_some_and(covered) {
+        if known || row.as_ref().is_some_and(covered) {
             return Vec::new();
         }
         let as_before = before
@@ -458,7 +465,8 @@ impl Rows {
     }
 
     /// What happens to a set also concerns the rollouts that name it, and those that name another set of its group: the
-    /// gatekeeper may hold them because of this one.
+    /// gatekeeper may hold them because of this one. In a group that has too many sets none is held because of another;
+    /// the set that leaves it as one too many wakes them all.
     pub(super) fn spread(&self, touched: &mut Vec<Touched>) {
         let mut concerned = Vec::new();
         for touched in touched.iter() {
@@ -468,6 +476,7 @@ impl Rows {
             concerned.extend(row.and_then(|row| self.marker(row)));
             let groups = self.groups.get(namespace).filter(|_| self.rollouts.len() > 0);
             let group = groups.zip(group.as_ref()).and_then(|(groups, group)| groups.get(group));
+            let group = group.filter(|sets| sets.len() <= MAX_MEMBERS);
             for neighbour in group.into_iter().flatten().filter(|neighbour| *neighbour != set) {
                 concerned.extend(self.rollouts.about(namespace, neighbour));
             }
@@ -494,8 +503,7 @@ impl Rows {
         let known = before.as_ref().is_some_and(|before| {
             *version == *before.resource_version || is_older(version, &before.resource_version)
         });
-        let covered =
-            |row: &PodRow| !self.floors.is_empty() && self.is_covered(&part_of_pod(row), version);
+        let covered = |row: &PodRow| !self.floors.is_empty() && self.is_covered(&part_of_pod(row), version);
         if known || row.as_ref().is_some_and(covered) {
             return Vec::new();
         }

@@ -2,6 +2,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use sts_plus_planner::disruption::MAX_MEMBERS;
 use sts_plus_planner::rollout_group::overlaps;
 
 use super::{Store, Touched, is_older};
@@ -92,6 +93,41 @@ fn a_change_wakes_the_rollouts_of_the_set_and_of_the_other_sets_of_its_group() {
     assert_eq!(woken(&pod_json("d", 0, 5).to_string(), Resource::Pods), [rollout("of-d")]);
     // It leaves its group: nobody there waits for it any more.
     assert!(woken(&set_json("a", None, 6), Resource::StatefulSets).contains(&rollout("of-b")));
+}
+
+/// Each event of a group of thousands would be looked at for each of its sets while the rows are locked.
+#[test]
+fn in_a_group_of_too_many_sets_a_change_wakes_nobody_elses_rollout_until_one_leaves() {
+    let store = Store::default();
+    let metadata = json!({ "name": "of-n000", "namespace": "ns", "uid": "r", "resourceVersion": "1" });
+    let rollout = json!({ "metadata": metadata, "spec": { "targetRef": "n000" } });
+    store.upsert(Resource::PhasedRollouts, &rollout.to_string());
+    for number in 0..=MAX_MEMBERS {
+        store.upsert(Resource::StatefulSets, &set_json(&format!("n{number:03}"), Some("g"), 2));
+    }
+    assert_eq!(store.group_sets(&"ns".into(), &"g".into()), MAX_MEMBERS + 1);
+    let woken = |applied: super::Applied| {
+        applied.touched.iter().any(|touched| matches!(touched, Touched::Rollout { .. }))
+    };
+    assert!(!woken(store.upsert(Resource::Pods, &pod_json("n001", 0, 3).to_string())));
+    assert!(woken(store.upsert(Resource::Pods, &pod_json("n000", 0, 4).to_string())), "its own set");
+    assert!(woken(store.remove(Resource::StatefulSets, &set_json("n002", Some("g"), 5))), "one leaves");
+    assert!(woken(store.upsert(Resource::Pods, &pod_json("n001", 0, 6).to_string())));
+}
+
+#[test]
+fn an_object_at_the_version_that_is_known_wakes_nobody() {
+    let store = Store::default();
+    let metadata = json!({ "name": "r", "namespace": "ns", "uid": "r", "resourceVersion": "1" });
+    let rollout = json!({ "metadata": metadata, "spec": { "targetRef": "a" } }).to_string();
+    for (resource, object) in [
+        (Resource::StatefulSets, set_json("a", Some("g"), 2)),
+        (Resource::Pods, pod_json("a", 0, 3).to_string()),
+        (Resource::PhasedRollouts, rollout),
+    ] {
+        assert!(!store.upsert(resource, &object).touched.is_empty(), "{resource}");
+        assert!(store.upsert(resource, &object).touched.is_empty(), "{resource}");
+    }
 }
 
 #[test]

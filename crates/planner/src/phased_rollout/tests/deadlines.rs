@@ -7,6 +7,7 @@ use sts_plus_api::phased_rollout::{Approval, GateState, OnFailure, Phase};
 use super::cluster::{Cluster, NEW, OLD, WEB, data, empty, idle};
 use super::edges::one_replaced;
 use super::states::at;
+use crate::disruption::MAX_MEMBERS;
 use crate::example;
 use crate::set::{SetRow, Strategy};
 
@@ -59,6 +60,30 @@ fn b_d19_another_zone_that_is_down_for_an_hour_does_not_count() {
     assert!(cluster.questions > asked + 20, "the streak gets old and starts again, over and over");
     assert_eq!((cluster.gate().partition, cluster.gate().elapsed_seconds), (2, 0), "{cluster}");
     cluster.stuck.clear();
+    cluster.quiet();
+    goes_through(cluster);
+}
+
+/// A group of thousands would be read as a whole for each change of a pod, so none of its sets takes a step.
+#[test]
+fn b_d17_in_a_group_of_too_many_sets_no_step_is_taken_and_no_time_counts() {
+    let mut cluster = one_replaced();
+    cluster.set_mut().group = Some("shop".into());
+    for number in 0..MAX_MEMBERS {
+        cluster.create_set(SetRow {
+            group: Some("shop".into()),
+            strategy: Strategy::OnDelete,
+            replicas: 0,
+            current_revision: Some(OLD.into()),
+            update_revision: Some(OLD.into()),
+            ..example::set(&format!("n{number}"))
+        });
+    }
+    let mut cluster = with_deadline(cluster);
+    for_an_hour(&mut cluster);
+    assert_eq!((cluster.gate().partition, cluster.gate().elapsed_seconds), (2, 0), "{cluster}");
+    assert!(!cluster.announced("TooManySets").is_empty(), "{cluster}");
+    cluster.sets.pop();
     cluster.quiet();
     goes_through(cluster);
 }

@@ -41,6 +41,7 @@ impl Cluster {
             target: target.map(member),
             held,
             others: others.cloned().map(Arc::new).collect(),
+            group_sets: 1 + self.sets.iter().filter(in_group).count(),
             neighbours: self.sets.iter().filter(in_group).map(member).collect(),
             outcomes: self.outcomes.clone(),
             under_way: BTreeSet::new(),
