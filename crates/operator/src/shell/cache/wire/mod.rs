@@ -93,8 +93,8 @@ impl Owner<'_> {
     }
 }
 
-fn labels(map: &Map<'_>) -> Labels {
-    map.iter().map(|(key, value)| (key.as_ref().into(), value.as_ref().into())).collect()
+fn labels<'a>(pairs: impl IntoIterator<Item = (&'a Cow<'a, str>, &'a Cow<'a, str>)>) -> Labels {
+    pairs.into_iter().map(|(key, value)| (key.as_ref().into(), value.as_ref().into())).collect()
 }
 
 /// An object's name and version, and its row if it is one we keep.
@@ -115,6 +115,19 @@ pub(super) struct Undecodable {
     pub(super) error: String,
 }
 
+/// How much of what is wrong with an object is kept, in characters: the parser quotes values, which may be long, and it
+/// reaches logs, events and a status.
+const ERROR_CHARACTERS: usize = 512;
+
+/// A text of so many characters at most. A longer one ends in a character that none of the values has which mean
+/// anything, so that no beginning is taken for the whole.
+fn bounded(text: &str, characters: usize) -> Box<str> {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}\u{2026}", text.get(..end).unwrap_or_default()).into(),
+        None => text.into(),
+    }
+}
+
 fn undecodable(json: &str, error: &serde_json::Error) -> Undecodable {
     let value: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
     let text =
@@ -123,6 +136,6 @@ fn undecodable(json: &str, error: &serde_json::Error) -> Undecodable {
         namespace: text("namespace").into(),
         name: text("name").into(),
         uid: text("uid").to_owned(),
-        error: error.to_string(),
+        error: bounded(&error.to_string(), ERROR_CHARACTERS).into(),
     }
 }

@@ -8,7 +8,20 @@ use serde_json::value::RawValue;
 use sts_plus_api::keys;
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 
-use super::{Decoded, Interner, Meta, Undecodable, undecodable};
+use super::{Decoded, ERROR_CHARACTERS, Interner, Meta, Undecodable, bounded, undecodable};
+
+/// How large a spec may be, in bytes of JSON. Its schema allows 16 checks with two expressions of 16 KiB each, which is
+/// more than anybody writes, and a spec is kept as a whole.
+const SPEC_BYTES: usize = 256 * 1024;
+
+/// How large a status may be, in bytes of JSON: several times what we write there.
+const STATUS_BYTES: usize = 256 * 1024;
+
+/// How much is kept of an approval, in characters: it names a revision and a pod.
+const APPROVAL_CHARACTERS: usize = 1024;
+
+/// How long the finalizers may be together, in bytes. They are written back as they are.
+const FINALIZER_BYTES: usize = 16 * 1024;
 
 #[derive(Deserialize)]
 struct Rollout<'a> {
@@ -38,9 +51,14 @@ pub(in crate::shell::cache) fn rollout(
 ) -> Result<Decoded<RolloutRow>, Undecodable> {
     let rollout: Rollout<'_> = serde_json::from_str(json).map_err(|error| undecodable(json, &error))?;
     let RolloutMeta { meta, creation_timestamp, finalizers } = rollout.metadata;
+    if finalizers.iter().map(String::len).sum::<usize>() > FINALIZER_BYTES {
+        let error = format!("its finalizers are longer than {} KiB", FINALIZER_BYTES / 1024);
+        return Err(undecodable(json, &serde::de::Error::custom(error)));
+    }
     let namespace = interner.text(&meta.namespace);
     let name: Arc<str> = meta.name.as_ref().into();
     let approve = meta.annotations.as_ref().and_then(|annotations| annotations.get(keys::APPROVE));
+    let status = rollout.status.filter(|status| status.get().len() <= STATUS_BYTES);
     let row = RolloutRow {
         namespace: Arc::clone(&namespace),
         name: Arc::clone(&name),
@@ -50,12 +68,16 @@ pub(in crate::shell::cache) fn rollout(
         created: creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
         deleting: meta.deletion_timestamp.is_some(),
         finalizers,
-        approve: approve.map(|approve| approve.as_ref().into()),
+        approve: approve.map(|approve| bounded(approve, APPROVAL_CHARACTERS)),
         spec: match rollout.spec {
-            Some(spec) => serde_json::from_str(spec.get()).map_err(|error| error.to_string()),
+            Some(spec) if spec.get().len() > SPEC_BYTES => {
+                Err(format!("it is larger than {} KiB", SPEC_BYTES / 1024))
+            }
+            Some(spec) => serde_json::from_str(spec.get())
+                .map_err(|error| bounded(&error.to_string(), ERROR_CHARACTERS).into()),
             None => Err("there is none".to_owned()),
         },
-        status: rollout.status.and_then(|status| serde_json::from_str(status.get()).ok()).unwrap_or_default(),
+        status: status.and_then(|status| serde_json::from_str(status.get()).ok()).unwrap_or_default(),
     };
     Ok(Decoded { namespace, name, resource_version: meta.resource_version.into(), row: Some(row) })
 }

@@ -48,3 +48,29 @@ fn a_phased_rollout_that_cannot_be_read_says_why_and_a_status_of_another_operato
     let row = rollout_row(&json!({ "metadata": meta, "spec": { "targetRef": "web" }, "status": theirs }));
     assert_eq!(row.status, sts_plus_api::phased_rollout::PhasedRolloutStatus::default());
 }
+
+#[test]
+fn a_phased_rollout_costs_no_more_than_its_bounds() {
+    let long = "x".repeat(300 << 10);
+    let meta = json!({ "name": "gated", "namespace": "ns", "annotations": { "sts.plus/approve": long } });
+    let query = json!({ "expr": long, "url": "prom" });
+    let status = json!({ "message": long });
+    let row = rollout_row(&json!({
+        "metadata": meta, "spec": { "targetRef": "web", "check": { "query": query } }, "status": status
+    }));
+    assert_eq!(row.spec, Err("it is larger than 256 KiB".to_owned()));
+    assert_eq!(row.status, sts_plus_api::phased_rollout::PhasedRolloutStatus::default());
+    assert!(row.approve.is_some_and(|approve| approve.len() < 2048));
+    // The parser quotes what it cannot use.
+    let spec = json!({ "targetRef": "web", "check": "x".repeat(200 << 10) });
+    let row = rollout_row(&json!({ "metadata": meta, "spec": spec }));
+    assert!(row.spec.is_err_and(|error| error.len() < 2048));
+}
+
+#[test]
+fn a_phased_rollout_with_megabytes_of_finalizers_is_left_alone() {
+    let finalizers: Vec<_> = (0..1000).map(|n| format!("example.com/finalizer-{n}")).collect();
+    let json = json!({ "metadata": { "name": "gated", "namespace": "ns", "finalizers": finalizers } });
+    let error = super::rollout(&json.to_string(), &mut Interner::default()).expect_err("too long");
+    assert!(error.error.contains("finalizers are longer than 16 KiB"), "{}", error.error);
+}

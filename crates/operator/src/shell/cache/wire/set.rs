@@ -12,10 +12,27 @@ use sts_plus_planner::set::{SetRow, Steering, Strategy};
 use sts_plus_planner::statefulset::world::Design;
 
 use super::design::design;
-use super::{Decoded, Extent, Interner, Map, Meta, Undecodable, labels, undecodable};
+use super::{Decoded, Extent, Interner, Map, Meta, Undecodable, bounded, labels, undecodable};
 
 /// The update strategy that is shown for a set that could not be read.
 const UNREADABLE: &str = "unreadable";
+
+/// How much is kept of an annotation that holds a word or a number, in characters: as much of a wrong one as a message
+/// quotes. An object may carry 256 KiB of annotations, and there may be thousands of objects.
+const WORD_CHARACTERS: usize = 64;
+
+/// How much is kept of the status annotation, in characters: several times what we write there.
+const STATUS_CHARACTERS: usize = 16 * 1024;
+
+/// The longest name of an object, in bytes.
+const NAME_BYTES: usize = 253;
+
+/// How many labels of a template are kept. They are looked at for one thing: whether another set selects these pods.
+const TEMPLATE_LABELS: usize = 100;
+
+/// How large a selector may be, in bytes of its keys and values: it is sent as part of an address, and servers take
+/// 8 to 16 KiB of those.
+const SELECTOR_BYTES: usize = 16 * 1024;
 
 #[derive(Deserialize)]
 pub(super) struct Set<'a> {
@@ -151,10 +168,16 @@ pub(in crate::shell::cache) fn set(
     let set: Set<'_> = serde_json::from_str(json).map_err(|error| undecodable(json, &error))?;
     let template: Template<'_> =
         serde_json::from_str(set.spec.template.get()).map_err(|error| undecodable(json, &error))?;
+    // Where sets are controlled their templates are kept as a whole, whatever their size.
+    if extent == Extent::Steering && set.spec.selector.bytes() > SELECTOR_BYTES {
+        let error = format!("the selector is larger than {} KiB", SELECTOR_BYTES / 1024);
+        return Err(undecodable(json, &serde::de::Error::custom(error)));
+    }
     let design = (extent == Extent::Controlling).then(|| Arc::new(design(&set, interner)));
     let Set { metadata, spec, status } = set;
     let annotations = metadata.annotations.unwrap_or_default();
-    let annotation = |key: &str| annotations.get(key).map(|value| Box::from(value.as_ref()));
+    let annotation = |key: &str, characters| annotations.get(key).map(|value| bounded(value, characters));
+    let mark = annotations.get(keys::PHASED_ROLLOUT).filter(|mark| mark.len() <= NAME_BYTES);
     let group = metadata.labels.as_ref().and_then(|labels| labels.get(keys::ROLLOUT_GROUP));
     let template_labels = template.metadata.and_then(|metadata| metadata.labels).unwrap_or_default();
     let known = |revision: Cow<'_, str>| (!revision.is_empty()).then(|| Box::from(revision.as_ref()));
@@ -171,10 +194,10 @@ pub(in crate::shell::cache) fn set(
         deleting: metadata.deletion_timestamp.is_some(),
         group: group.map(|group| interner.text(group)),
         steering: Steering {
-            max_unavailable: annotation(keys::MAX_UNAVAILABLE),
-            paused: annotation(keys::PAUSED),
-            rollout_status: annotation(keys::ROLLOUT_STATUS),
-            phased_rollout: annotation(keys::PHASED_ROLLOUT),
+            max_unavailable: annotation(keys::MAX_UNAVAILABLE, WORD_CHARACTERS),
+            paused: annotation(keys::PAUSED, WORD_CHARACTERS),
+            rollout_status: annotation(keys::ROLLOUT_STATUS, STATUS_CHARACTERS),
+            phased_rollout: mark.map(|mark| mark.as_ref().into()),
         },
         replicas,
         first_ordinal: spec.ordinals.map_or(0, |ordinals| ordinals.start),
@@ -192,13 +215,24 @@ pub(in crate::shell::cache) fn set(
             other => Strategy::Other(other.into()),
         },
         selector: selector(spec.selector),
-        template_labels: labels(&template_labels),
+        template_labels: labels(template_labels.iter().take(TEMPLATE_LABELS)),
         current_revision: known(status.current_revision),
         update_revision: known(status.update_revision),
         counted: [status.ready_replicas, status.updated_replicas] == [replicas; 2],
     };
     let row = Some(ReadSet { row, design });
     Ok(Decoded { namespace, name, resource_version: metadata.resource_version.into(), row })
+}
+
+impl LabelSelector<'_> {
+    fn bytes(&self) -> usize {
+        let labels = self.match_labels.iter().flatten().map(|(key, value)| key.len() + value.len());
+        let expressions = self.match_expressions.iter().flatten().map(|expression| {
+            let values = expression.values.iter().flatten().map(|value| value.len());
+            expression.key.len() + expression.operator.len() + values.sum::<usize>()
+        });
+        labels.chain(expressions).sum()
+    }
 }
 
 fn selector(selector: LabelSelector<'_>) -> Selector {

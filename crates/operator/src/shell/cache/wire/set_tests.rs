@@ -1,8 +1,10 @@
 use serde_json::{Value, json};
+use sts_plus_api::keys;
+use sts_plus_planner::amount::Amount;
 use sts_plus_planner::set::{SetRow, Strategy};
 
 use super::super::{Extent, Interner};
-use super::{set, unreadable_set};
+use super::{TEMPLATE_LABELS, set, unreadable_set};
 
 fn set_json() -> Value {
     json!({
@@ -65,4 +67,47 @@ fn a_set_that_cannot_be_read_still_stops_its_group() {
     let row = unreadable_set(&text, &mut Interner::default()).expect("its metadata can be read");
     assert_eq!(row.group.as_deref(), Some("g"));
     assert_eq!(row.strategy, Strategy::Other("unreadable".into()));
+}
+
+/// Thousands of sets with a quarter of a megabyte in one annotation each must not be kept.
+#[test]
+fn a_row_is_small_whatever_the_annotations_and_labels_hold() {
+    let long = "1".repeat(250 << 10);
+    for key in [keys::MAX_UNAVAILABLE, keys::PAUSED, keys::ROLLOUT_STATUS, keys::PHASED_ROLLOUT] {
+        let mut json = set_json();
+        json["metadata"]["annotations"] = json!({ key: long });
+        let steering = read(&json).steering;
+        let kept = [&steering.max_unavailable, &steering.paused, &steering.rollout_status];
+        let kept = kept.into_iter().chain([&steering.phased_rollout]).flatten();
+        assert!(kept.map(|value| value.len()).sum::<usize>() < 17 << 10, "{key}");
+        assert_eq!(steering.max_unavailable.is_some(), key == keys::MAX_UNAVAILABLE, "it is still reported");
+        assert_eq!(steering.rollout_status.is_some(), key == keys::ROLLOUT_STATUS, "it is still removed");
+        assert_eq!(steering.phased_rollout, None, "no object has such a name");
+    }
+    let labels: serde_json::Map<_, _> = (0..10_000).map(|n| (format!("l{n}"), json!("x"))).collect();
+    let mut json = set_json();
+    json["spec"]["template"]["metadata"]["labels"] = json!(labels);
+    assert_eq!(read(&json).template_labels.len(), TEMPLATE_LABELS);
+}
+
+#[test]
+fn what_is_cut_off_a_value_does_not_make_it_another_one() {
+    for value in ["1".to_owned() + &" ".repeat(100) + "x", "1".repeat(65), "30%".to_owned() + &" ".repeat(90)]
+    {
+        let mut json = set_json();
+        json["metadata"]["annotations"] = json!({ keys::MAX_UNAVAILABLE: value });
+        let kept = read(&json).steering.max_unavailable.unwrap();
+        assert_eq!(Amount::parse(&kept), None, "{value:?} became {kept:?}");
+    }
+}
+
+#[test]
+fn a_selector_that_no_request_can_carry_makes_a_set_unreadable() {
+    let mut json = set_json();
+    let values: Vec<_> = (0..1000).map(|n| format!("a-rather-long-value-{n}")).collect();
+    json["spec"]["selector"]["matchExpressions"][0]["values"] = json!(values);
+    let text = json.to_string();
+    let error = set(&text, Extent::Steering, &mut Interner::default()).expect_err("too large");
+    assert!(error.error.contains("the selector is larger than 16 KiB"), "{}", error.error);
+    assert!(set(&text, Extent::Controlling, &mut Interner::default()).is_ok(), "as Kubernetes takes it");
 }
