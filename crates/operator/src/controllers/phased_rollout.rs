@@ -8,7 +8,7 @@ use serde_json::Value;
 use sts_plus_api::keys;
 use sts_plus_planner::disruption::MAX_MEMBERS;
 use sts_plus_planner::health::Member;
-use sts_plus_planner::phased_rollout::gate::{Outcome as QueryOutcome, Question, Step};
+use sts_plus_planner::phased_rollout::gate::{Expressions, Outcome as QueryOutcome, Question, Step};
 use sts_plus_planner::phased_rollout::judge::judge;
 use sts_plus_planner::phased_rollout::placeholders::Subject;
 use sts_plus_planner::phased_rollout::policy::{Policy, Warning};
@@ -224,7 +224,7 @@ impl PhasedRollouts {
         self.show(key, &world, &planned);
         self.announce(&world, &planned.announcements, &self.reported(key));
         for question in planned.questions {
-            self.ask(key, &world.rollout, question);
+            self.ask(key, question);
         }
         Ok(if world.unconfirmed.is_some() {
             Passed::Unconfirmed
@@ -336,38 +336,30 @@ impl PhasedRollouts {
     }
 
     /// Sends a query beside everything else; its answer brings the next pass.
-    fn ask(&self, key: &Key, rollout: &Arc<RolloutRow>, question: Question) {
-        let Question { check, step, query, expr, extent, guard } = question;
-        let (prometheus, now) = (self.prometheus.clone(), self.api.now());
-        let namespace = Arc::clone(&key.namespace);
-        let asked = expr.and_then(|expr| {
-            let guard = guard.transpose()?;
-            Ok(outbound::Question { namespace, query, expr, extent, guard })
-        });
-        let (name, about) = (check.clone(), step.clone());
-        let labels = labels(key);
-        let metrics = self.metrics.clone();
-        let policy = rollout.spec.as_ref().ok().and_then(|spec| Policy::parse(spec).ok());
+    fn ask(&self, key: &Key, question: Question) {
+        let (prometheus, metrics) = (self.prometheus.clone(), self.metrics.clone());
+        let (namespace, labels) = (Arc::clone(&key.namespace), labels(key));
+        let (name, step) = (question.check.name.clone(), question.step.clone());
         let ask = async move {
-            let response = match asked {
-                Ok(question) => prometheus.ask(&question).await,
-                Err(error) => outbound::Response::unasked(now, error),
+            let Question { check, step, .. } = &question;
+            let fill = || {
+                let Expressions { query: expr, guard } = question.fill()?;
+                let (query, extent) = (check.query.clone(), check.rule.extent());
+                Ok(outbound::Question { query, expr, extent, guard })
             };
-            let rule = policy.iter().flat_map(|policy| &policy.checks).find(|check| check.name == name);
-            if let Some(rule) = rule {
-                let verdict = judge(rule, &response.answer, response.guard.as_ref()).verdict;
-                metrics.phased.queried(&labels, &name, verdict, response.took);
-            }
+            let response = prometheus.ask((&namespace, &check.query.url), fill).await;
+            let verdict = judge(check, &response.answer, response.guard.as_ref()).verdict;
+            metrics.phased.queried(&labels, &check.name, verdict, response.took);
             QueryOutcome {
-                check: name,
-                step: about,
+                check: check.name.clone(),
+                step: step.clone(),
                 asked_at: whole_milliseconds(response.asked_at),
                 answer: response.answer,
                 guard: response.guard,
             }
         };
         let (queue, key_then) = (Arc::clone(&self.queue), key.clone());
-        self.probes.start(key, (check, step), ask, move |_| queue.add(key_then));
+        self.probes.start(key, (name, step), ask, move |_| queue.add(key_then));
     }
 
     fn show(&self, key: &Key, world: &World, plan: &Plan) {

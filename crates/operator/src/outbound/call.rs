@@ -119,7 +119,7 @@ impl Line {
     /// Sends a form, as POST and where that is not supported as GET. The body of a success is passed to `reading`.
     pub(super) async fn send(
         &self,
-        form: &str,
+        form: &Bytes,
         deadline: Instant,
         reading: &mut Reading,
     ) -> Result<Reply, CallError> {
@@ -136,7 +136,7 @@ impl Line {
     async fn exchange(
         &self,
         method: Method,
-        form: &str,
+        form: &Bytes,
         deadline: Instant,
         reading: &mut Reading,
     ) -> Result<Reply, CallError> {
@@ -189,12 +189,12 @@ impl Line {
         Err(failure)
     }
 
-    fn request(&self, method: &Method, form: &str) -> Result<Request<Full<Bytes>>, http::Error> {
+    fn request(&self, method: &Method, form: &Bytes) -> Result<Request<Full<Bytes>>, http::Error> {
         let path = &self.endpoint.path;
         let (target, body) = if *method == Method::GET {
-            (format!("{path}?{form}"), Bytes::new())
+            (format!("{path}?{}", String::from_utf8_lossy(form)), Bytes::new())
         } else {
-            (path.clone(), Bytes::from(form.to_owned()))
+            (path.clone(), form.clone())
         };
         let mut request = Request::builder()
             .method(method)

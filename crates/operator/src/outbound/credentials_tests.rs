@@ -10,7 +10,7 @@ const CANARY: &str = "canary-7f3a/+\"x";
 /// Asks with these Secrets and returns what the server saw.
 async fn seen(secrets: &Secrets, query: Value) -> Asked {
     let server = Server::saying(http(200, "", EMPTY)).await;
-    let response = secrets.client().ask(&question(server.address.to_string(), query)).await;
+    let response = secrets.client().ask_now(&question(server.address.to_string(), query)).await;
     response.answer.unwrap();
     server.only()
 }
@@ -18,7 +18,7 @@ async fn seen(secrets: &Secrets, query: Value) -> Asked {
 /// Asks with these Secrets and returns why that cannot be; the server must not have been asked.
 async fn refused(secrets: &Secrets, query: Value) -> QueryError {
     let server = Server::saying(http(200, "", EMPTY)).await;
-    let response = secrets.client().ask(&question(server.address.to_string(), query)).await;
+    let response = secrets.client().ask_now(&question(server.address.to_string(), query)).await;
     assert!(server.asked().is_empty());
     let shown = format!("{response:?}");
     assert!(!shown.contains("canary"), "{shown}");
@@ -126,10 +126,10 @@ async fn a_secret_that_appears_or_changes_is_used_with_the_next_question() {
     let secrets = Secrets::default();
     let (client, asked) =
         (secrets.client(), question(server.address.to_string(), json!({ "secretRef": "auth" })));
-    assert!(client.ask(&asked).await.answer.is_err());
+    assert!(client.ask_now(&asked).await.answer.is_err());
     for token in ["first", "second"] {
         secrets.set("auth", &[("token", token)]);
-        client.ask(&asked).await.answer.unwrap();
+        client.ask_now(&asked).await.answer.unwrap();
         let last = server.asked().pop().unwrap();
         assert_eq!(last.header("authorization"), Some(format!("Bearer {token}").as_str()));
     }
@@ -203,7 +203,7 @@ async fn what_was_read_is_not_shown_by_what_holds_it() {
         json!({ "secretRef": "auth",
         "headers": [{ "name": "X-Key", "secretKeyRef": { "name": "auth", "key": "key" } }] }),
     );
-    let headers = headers(&asked.query, &mut reader, &mut hidden).await.unwrap();
+    let headers = headers(&asked.question.query, &mut reader, &mut hidden).await.unwrap();
     assert_eq!(headers["authorization"], format!("Bearer {CANARY}"));
     let shown = format!("{headers:?} {reader:?} {hidden:?}");
     for leak in ["canary", "7f3a", "Y2FuYXJ5"] {
@@ -224,7 +224,7 @@ async fn no_secret_comes_back_from_a_server_that_repeats_it() {
                 let query = json!({ "secretRef": secret,
                     "headers": [{ "name": "X-Key", "secretKeyRef": { "name": "extra", "key": "key" } }] });
                 let client = secrets.client();
-                let response = client.ask(&question(server.address.to_string(), query)).await;
+                let response = client.ask_now(&question(server.address.to_string(), query)).await;
                 assert!(format!("{:?}", server.only()).contains("canary"), "the server must get it");
                 let shown = format!("{response:?} {client:?}");
                 for leak in ["canary", "7f3a", "Y2FuYXJ5"] {
@@ -260,7 +260,7 @@ async fn what_the_query_shows_is_not_hidden() {
     let secrets = auth(&[("username", "127.0.0.1"), ("password", "canary")]);
     let server = Server::saying(http(404, "", "")).await;
     let asked = question(server.address.to_string(), json!({ "secretRef": "auth" }));
-    let answer: Result<Answer, _> = secrets.client().ask(&asked).await.answer;
+    let answer: Result<Answer, _> = secrets.client().ask_now(&asked).await.answer;
     let expected = format!("there is no Prometheus API at http://{} (404)", server.address);
     assert_eq!(answer, Err(QueryError::Config(expected)));
 }

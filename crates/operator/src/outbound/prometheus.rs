@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::body::Bytes;
 use jiff::Timestamp;
 use sts_plus_api::phased_rollout::Query;
 use sts_plus_planner::phased_rollout::answer::{Answer, Data, Extent, QueryError};
@@ -52,8 +53,6 @@ struct Shared {
 /// What is to be asked.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Where the Secrets are that the query names.
-    pub namespace: Arc<str>,
     /// Whom to ask and how; its own expression is not used.
     pub query: Query,
     /// The expression, its placeholders filled.
@@ -91,24 +90,32 @@ impl Prometheus {
         Self { api, reach, dial, shared: Arc::new(shared) }
     }
 
-    /// Asks, once there is a slot for it. Takes no longer than the query's time limit from then on, twice that
-    /// with a guard.
-    pub async fn ask(&self, question: &Question) -> Response {
-        let endpoint = match Endpoint::parse(&question.query.url) {
+    /// Asks the server at `url` on behalf of a namespace, once there is a slot for it; only then the question is made,
+    /// since thousands may wait. Takes no longer than the query's time limit from then on, twice that with a guard.
+    pub async fn ask(
+        &self,
+        (namespace, url): (&Arc<str>, &str),
+        question: impl FnOnce() -> Result<Question, QueryError>,
+    ) -> Response {
+        let endpoint = match Endpoint::parse(url) {
             Ok(endpoint) => endpoint,
             Err(error) => return Response::unasked(self.api.now(), error.into()),
         };
-        let _slot = self.shared.slots.take(&question.namespace, &endpoint.site).await;
+        let _slot = self.shared.slots.take(namespace, &endpoint.site).await;
+        let Question { query, expr, extent, guard } = match question() {
+            Ok(question) => question,
+            Err(error) => return Response::unasked(self.api.now(), error),
+        };
         // Read as late as possible, so that a rotated Secret is used at once.
         let mut hidden = Hidden::default();
-        let line = match self.prepare(question, endpoint, &mut hidden).await {
+        let line = match self.prepare((namespace, &query), endpoint, &mut hidden).await {
             Ok(line) => line,
             Err(error) => return Response::unasked(self.api.now(), hidden.strip(error)),
         };
         let (asked_at, started) = (self.api.now(), Instant::now());
-        let answer = query(&line, &question.expr, question.extent, &hidden).await;
-        let guard = match &question.guard {
-            Some(guard) if answer.is_ok() => Some(query(&line, guard, Extent::First, &hidden).await),
+        let answer = ask_for(&line, expr, extent, &hidden).await;
+        let guard = match guard {
+            Some(guard) if answer.is_ok() => Some(ask_for(&line, guard, Extent::First, &hidden).await),
             Some(_) | None => None,
         };
         Response { asked_at, took: started.elapsed(), answer, guard }
@@ -116,12 +123,11 @@ impl Prometheus {
 
     async fn prepare(
         &self,
-        question: &Question,
+        (namespace, query): (&Arc<str>, &Query),
         endpoint: Endpoint,
         hidden: &mut Hidden,
     ) -> Result<Line, QueryError> {
-        let query = &question.query;
-        let mut secrets = Reader::new(&self.api, &question.namespace);
+        let mut secrets = Reader::new(&self.api, namespace);
         let headers = credentials::headers(query, &mut secrets, hidden).await?;
         let tls = if endpoint.site.https {
             Some(tls::secured(query, &mut secrets, &self.shared.authorities).await?)
@@ -144,24 +150,36 @@ fn limit(query: &Query) -> u64 {
     u64::try_from(query.timeout_seconds).unwrap_or_default().clamp(1, MAX_TIMEOUT_SECONDS)
 }
 
-async fn query(line: &Line, expr: &str, extent: Extent, hidden: &Hidden) -> Result<Answer, QueryError> {
-    let mut form = "query=".to_owned();
-    escape(&promql::one_line(expr), &mut form);
-    form.push_str("&timeout=");
-    form.push_str(&line.limit.as_secs().to_string());
-    form.push('s');
+/// Asks for an expression. It may be 64 KiB long, so nothing of it is held twice while the server takes its time.
+async fn ask_for(line: &Line, expr: String, extent: Extent, hidden: &Hidden) -> Result<Answer, QueryError> {
+    let (whole, plain) = forms(&expr, line.limit);
+    drop(expr);
     let deadline = Instant::now() + line.limit;
-    let mut answer = ask_with(line, &format!("{form}{WHOLE_ANSWERS}"), extent, deadline).await;
+    let mut answer = ask_with(line, whole, extent, deadline).await;
     if answer.as_ref().is_err_and(refuses_whole_answers) {
-        answer = ask_with(line, &form, extent, deadline).await;
+        answer = ask_with(line, plain, extent, deadline).await;
     }
     // The one way out: nothing that came from outside passes without being searched.
     answer.map(|answer| hidden.strip_answer(answer)).map_err(|error| hidden.strip(error))
 }
 
-async fn ask_with(line: &Line, form: &str, extent: Extent, deadline: Instant) -> Result<Answer, QueryError> {
+/// The form that asks for whole answers, and the same without that.
+fn forms(expr: &str, limit: Duration) -> (Bytes, Bytes) {
+    let mut form = "query=".to_owned();
+    escape(&promql::one_line(expr), &mut form);
+    form.push_str("&timeout=");
+    form.push_str(&limit.as_secs().to_string());
+    form.push('s');
+    let plain = form.len();
+    form.push_str(WHOLE_ANSWERS);
+    let whole = Bytes::from(form);
+    let plain = whole.slice(..plain);
+    (whole, plain)
+}
+
+async fn ask_with(line: &Line, form: Bytes, extent: Extent, deadline: Instant) -> Result<Answer, QueryError> {
     let mut reading = Reading::new(extent);
-    let reply = line.send(form, deadline, &mut reading).await?;
+    let reply = line.send(&form, deadline, &mut reading).await?;
     reply::judge(&reply, reading, &line.endpoint)
 }
 

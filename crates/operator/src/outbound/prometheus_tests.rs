@@ -11,13 +11,13 @@ use sts_plus_planner::phased_rollout::answer::{Answer, Data, Extent, QueryError}
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpSocket;
 
-use super::{Question, Response};
+use super::Response;
 use crate::outbound::dial::{Dial, Dialled, Stream, Tcp};
 use crate::outbound::prometheus::Prometheus;
 use crate::outbound::reach::Reach;
 use crate::outbound::reading::MAX_BODY_BYTES;
 use crate::outbound::slots::PER_SERVER;
-use crate::outbound::test_server::{EMPTY, PATIENCE, Play, Secrets, Server, http, question};
+use crate::outbound::test_server::{Asking, EMPTY, PATIENCE, Play, Secrets, Server, http, question};
 
 fn success(kind: &str, result: &str) -> Play {
     let body = format!(r#"{{"status":"success","data":{{"resultType":"{kind}","result":{result}}}}}"#);
@@ -30,7 +30,7 @@ fn error(code: u16, kind: &str, text: &str) -> Play {
 
 async fn told(play: Play) -> Result<Answer, QueryError> {
     let server = Server::saying(play).await;
-    Secrets::default().client().ask(&question(server.address.to_string(), json!({}))).await.answer
+    Secrets::default().client().ask_now(&question(server.address.to_string(), json!({}))).await.answer
 }
 
 fn failed(message: &str) -> Result<Answer, QueryError> {
@@ -115,7 +115,7 @@ async fn everything_else_has_its_class_and_its_message() {
 async fn an_address_without_the_api_needs_a_change() {
     let server = Server::saying(http(404, "", "404 page not found")).await;
     let response =
-        Secrets::default().client().ask(&question(format!("{}/x/", server.address), json!({}))).await;
+        Secrets::default().client().ask_now(&question(format!("{}/x/", server.address), json!({}))).await;
     let expected =
         format!("there is no Prometheus API at http://{}/x (404): 404 page not found", server.address);
     assert_eq!(response.answer, config(&expected));
@@ -128,7 +128,7 @@ async fn a_server_that_is_slow_at_any_point_is_given_up() {
     for (name, play) in [("head", Play::Hang), ("body", Play::SayAndHang(head))] {
         let server = Server::saying(play).await;
         let query = question(server.address.to_string(), json!({ "timeoutSeconds": 1 }));
-        let response = Secrets::default().client().ask(&query).await;
+        let response = Secrets::default().client().ask_now(&query).await;
         assert_eq!(response.answer, failed("no answer within 1 s"), "{name}");
         assert!(response.took >= Duration::from_secs(1), "{:?}", response.took);
     }
@@ -150,7 +150,7 @@ async fn nobody_at_the_address_may_change() {
     let nobody = TcpSocket::new_v4().unwrap();
     nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = nobody.local_addr().unwrap();
-    let response = Secrets::default().client().ask(&question(address.to_string(), json!({}))).await;
+    let response = Secrets::default().client().ask_now(&question(address.to_string(), json!({}))).await;
     let Err(QueryError::Failed(message)) = response.answer else { panic!("{response:?}") };
     assert!(message.starts_with(&format!("no connection to {address}: ")), "{message}");
 }
@@ -172,7 +172,7 @@ impl Dial for Nameless {
 #[tokio::test]
 async fn a_name_without_an_address_may_get_one() {
     let client = Prometheus::new(Secrets::default().api(), Reach::default(), Arc::new(Nameless));
-    let response = client.ask(&question("prom.invalid", json!({}))).await;
+    let response = client.ask_now(&question("prom.invalid", json!({}))).await;
     assert_eq!(response.answer, failed("prom.invalid has no address: Name or service not known"));
 }
 
@@ -180,8 +180,8 @@ async fn a_name_without_an_address_may_get_one() {
 async fn a_query_goes_out_as_a_form_below_the_prefix() {
     let server = Server::saying(http(200, "", EMPTY)).await;
     let mut asked = question(format!("{}/xx/", server.address), json!({ "timeoutSeconds": 7 }));
-    asked.expr = "up{a=\"x  y&é\"}\n   == 1".to_owned();
-    assert_eq!(Secrets::default().client().ask(&asked).await.answer, Ok(data(Data::Series(vec![]))));
+    asked.question.expr = "up{a=\"x  y&é\"}\n   == 1".to_owned();
+    assert_eq!(Secrets::default().client().ask_now(&asked).await.answer, Ok(data(Data::Series(vec![]))));
     let seen = server.only();
     assert_eq!((seen.method.as_str(), seen.target.as_str()), ("POST", "/xx/api/v1/query"));
     assert_eq!(
@@ -205,7 +205,7 @@ async fn where_post_is_not_allowed_the_same_goes_out_as_get() {
             format!("http://{}", server.address),
             json!({ "headers": [{"name": "X-Org", "value": "a"}] }),
         );
-        let response = Secrets::default().client().ask(&query).await;
+        let response = Secrets::default().client().ask_now(&query).await;
         assert_eq!(response.answer, Ok(data(Data::Series(vec![]))));
         let seen = server.asked();
         assert_eq!(seen.len(), 2, "{seen:?}");
@@ -229,14 +229,14 @@ async fn a_server_that_refuses_the_parameters_for_whole_answers_is_asked_without
         http(200, "", EMPTY)
     })
     .await;
-    let response = Secrets::default().client().ask(&question(server.address.to_string(), json!({}))).await;
+    let response = Secrets::default().client().ask_now(&question(server.address.to_string(), json!({}))).await;
     assert_eq!(response.answer, Ok(data(Data::Series(vec![]))));
     let bodies: Vec<_> = server.asked().into_iter().map(|asked| asked.body).collect();
     let whole = "query=up&timeout=30s&partial_response=false&deny_partial_response=1";
     assert_eq!(bodies, [whole, "query=up&timeout=30s"]);
     let refused = error(400, "bad_data", "parse error");
     let server = Server::saying(refused).await;
-    Secrets::default().client().ask(&question(server.address.to_string(), json!({}))).await;
+    Secrets::default().client().ask_now(&question(server.address.to_string(), json!({}))).await;
     assert_eq!(server.asked().len(), 1, "any other refusal is final");
 }
 
@@ -252,18 +252,18 @@ async fn a_guard_is_asked_after_an_answer_and_not_after_an_error() {
     .await;
     let client = Secrets::default().client();
     let mut query = question(server.address.to_string(), json!({}));
-    query.guard = Some("guard".to_owned());
+    query.question.guard = Some("guard".to_owned());
     let before = jiff::Timestamp::now();
-    let response = client.ask(&query).await;
+    let response = client.ask_now(&query).await;
     assert_eq!(
         (response.answer, response.guard),
         (Ok(data(Data::Series(vec![]))), Some(Ok(data(Data::Scalar(1.0)))))
     );
     assert!(response.asked_at >= before && response.asked_at <= jiff::Timestamp::now());
-    query.guard = Some("broken".to_owned());
-    assert_eq!(client.ask(&query).await.guard, Some(failed("the server answered 500")));
-    query.expr = "broken".to_owned();
-    let Response { answer, guard, .. } = client.ask(&query).await;
+    query.question.guard = Some("broken".to_owned());
+    assert_eq!(client.ask_now(&query).await.guard, Some(failed("the server answered 500")));
+    query.question.expr = "broken".to_owned();
+    let Response { answer, guard, .. } = client.ask_now(&query).await;
     assert_eq!((answer, guard), (failed("the server answered 500"), None));
 }
 
@@ -304,13 +304,13 @@ async fn refused_addresses_are_not_connected_to() {
         ("0.0.0.0", "0.0.0.0", "unspecified"),
         ("[::]", "::", "unspecified"),
     ] {
-        let response = nobody.ask(&question(format!("http://{host}:{port}"), json!({}))).await;
+        let response = nobody.ask_now(&question(format!("http://{host}:{port}"), json!({}))).await;
         let Err(QueryError::Config(message)) = response.answer else { panic!("{host}: {response:?}") };
         assert!(message.contains(address) && message.contains(flag), "{host}: {message}");
     }
     assert!(server.asked().is_empty());
     let client = Secrets::default().client();
-    let through_a_name = client.ask(&question(format!("localhost:{port}"), json!({}))).await;
+    let through_a_name = client.ask_now(&question(format!("localhost:{port}"), json!({}))).await;
     assert_eq!(
         through_a_name.answer,
         Ok(data(Data::Series(vec![]))),
@@ -320,7 +320,7 @@ async fn refused_addresses_are_not_connected_to() {
 
 #[tokio::test]
 async fn an_address_that_cannot_be_read_needs_a_change() {
-    let response = Secrets::default().client().ask(&question("ftp://prom", json!({}))).await;
+    let response = Secrets::default().client().ask_now(&question("ftp://prom", json!({}))).await;
     assert_eq!(response.answer, config("url: only http and https are supported, not \"ftp\""));
 }
 
@@ -392,8 +392,9 @@ async fn no_more_is_read_of_an_answer_than_decides() {
         let counting = Counting::default();
         let reach = Reach { loopback: true, link_local: false };
         let client = Prometheus::new(Secrets::default().api(), reach, Arc::new(counting.clone()));
-        let asked = Question { extent, ..question(server.address.to_string(), json!({})) };
-        let response = client.ask(&asked).await;
+        let mut asked = question(server.address.to_string(), json!({}));
+        asked.question.extent = extent;
+        let response = client.ask_now(&asked).await;
         let read = counting.0.load(Ordering::Relaxed);
         assert!(read <= most, "{read} bytes are read of {} for {extent:?}", result.len());
         let decided = extent == Extent::First && result.starts_with(series);
@@ -409,21 +410,43 @@ async fn a_server_that_never_answers_delays_nobody_else() {
     let hang = || question(hanging.address.to_string(), json!({ "timeoutSeconds": 300 }));
     for _ in 0..PER_SERVER + 6 {
         let (client, question) = (client.clone(), hang());
-        waiting.spawn(async move { client.ask(&question).await });
+        waiting.spawn(async move { client.ask_now(&question).await });
     }
     hanging.wait_for(PER_SERVER).await;
     let asked = question(other.address.to_string(), json!({}));
-    let response = tokio::time::timeout(PATIENCE, client.ask(&asked)).await.expect("nobody is delayed");
+    let response = tokio::time::timeout(PATIENCE, client.ask_now(&asked)).await.expect("nobody is delayed");
     assert_eq!(response.answer, Ok(data(Data::Series(vec![]))));
     assert_eq!(hanging.asked().len(), PER_SERVER, "no more than these at once");
     // Another namespace has slots of its own at the same server.
-    let foreign = Question { namespace: "elsewhere".into(), ..hang() };
+    let foreign = Asking { namespace: "elsewhere".into(), ..hang() };
     let another = client.clone();
-    waiting.spawn(async move { another.ask(&foreign).await });
+    waiting.spawn(async move { another.ask_now(&foreign).await });
     hanging.wait_for(PER_SERVER + 1).await;
     assert!(waiting.try_join_next().is_none());
     assert_eq!(client.shared.slots.known(), 2);
     waiting.shutdown().await;
-    client.ask(&asked).await;
+    client.ask_now(&asked).await;
     assert_eq!(client.shared.slots.known(), 0, "what nobody asks is forgotten");
+}
+
+/// Filled in, an expression may take 64 KiB, and thousands may wait for a server that hangs.
+#[tokio::test]
+async fn a_question_is_made_when_its_turn_has_come() {
+    let hanging = Server::saying(Play::Hang).await;
+    let client = Secrets::default().client();
+    let made = Arc::new(AtomicUsize::new(0));
+    let mut waiting = tokio::task::JoinSet::new();
+    for _ in 0..PER_SERVER + 6 {
+        let (client, made) = (client.clone(), Arc::clone(&made));
+        let Asking { namespace, question } =
+            question(hanging.address.to_string(), json!({ "timeoutSeconds": 300 }));
+        let url = question.query.url.clone();
+        let make = move || {
+            made.fetch_add(1, Ordering::SeqCst);
+            Ok(question)
+        };
+        waiting.spawn(async move { client.ask((&namespace, &url), make).await });
+    }
+    hanging.wait_for(PER_SERVER).await;
+    assert_eq!(made.load(Ordering::SeqCst), PER_SERVER);
 }

@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::dial::Tcp;
-use super::prometheus::{Prometheus, Question};
+use super::prometheus::{self, Prometheus, Question};
 use super::reach::Reach;
 use crate::shell::api::Api;
 use crate::shell::metrics::Metrics;
@@ -240,17 +240,27 @@ impl Secrets {
     }
 }
 
+/// A question of a namespace.
+#[derive(Clone)]
+pub(super) struct Asking {
+    pub(super) namespace: Arc<str>,
+    pub(super) question: Question,
+}
+
+impl Prometheus {
+    /// Asks as soon as there is a slot.
+    pub(super) async fn ask_now(&self, asking: &Asking) -> prometheus::Response {
+        let Asking { namespace, question } = asking;
+        self.ask((namespace, &question.query.url), || Ok(question.clone())).await
+    }
+}
+
 /// A question about `up`, with whatever else a query may say.
-pub(super) fn question(url: impl Into<String>, more: Value) -> Question {
+pub(super) fn question(url: impl Into<String>, more: Value) -> Asking {
     let mut query = json!({ "expr": "up", "url": url.into(), "timeoutSeconds": 30 });
     let Value::Object(more) = more else { panic!("{more} is no query") };
     query.as_object_mut().unwrap().extend(more);
     let query: Query = serde_json::from_value(query).unwrap();
-    Question {
-        namespace: NAMESPACE.into(),
-        expr: query.expr.clone(),
-        extent: Extent::Values,
-        query,
-        guard: None,
-    }
+    let question = Question { expr: query.expr.clone(), extent: Extent::Values, query, guard: None };
+    Asking { namespace: NAMESPACE.into(), question }
 }

@@ -59,7 +59,7 @@ impl Authority {
 
 async fn asked(server: &Server, secrets: &Secrets, query: Value) -> Result<Answer, QueryError> {
     let url = format!("https://{}", server.address);
-    let response = secrets.client().ask(&question(url, query)).await;
+    let response = secrets.client().ask_now(&question(url, query)).await;
     assert!(!format!("{response:?}").contains("canary"), "{response:?}");
     response.answer
 }
@@ -191,7 +191,7 @@ async fn a_server_without_tls_may_get_it() {
         tokio::io::copy(&mut stream, &mut tokio::io::sink()).await.ok();
     });
     let asked = question(url, json!({ "insecureSkipVerify": true }));
-    let answer = Secrets::default().client().ask(&asked).await.answer;
+    let answer = Secrets::default().client().ask_now(&asked).await.answer;
     let message = "no secure connection to 127.0.0.1: it does not speak TLS; is http meant?";
     assert_eq!(answer, Err(QueryError::Failed(message.to_owned())));
     answering.await.unwrap();

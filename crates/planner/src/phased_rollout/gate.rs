@@ -4,11 +4,12 @@
 //! with what is the case now; it never takes a step itself.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use sts_plus_api::phased_rollout::{Approval, CheckStatus, GateState, GateStatus, Query, Verdict};
+use sts_plus_api::phased_rollout::{Approval, CheckStatus, GateState, GateStatus, Verdict};
 
-use super::answer::{Answer, Extent, QueryError};
+use super::answer::{Answer, QueryError};
 use super::judge::judge;
 use super::placeholders::Subject;
 use super::policy::{Check, Policy};
@@ -16,6 +17,7 @@ use super::wait::{Wait, in_a_row};
 use crate::health::{Health, Member};
 use crate::planted::{self, Bug};
 use crate::pod::PodRow;
+use crate::set::SetRow;
 
 /// How long to leave a server alone that has refused a query: only a change of the query helps, and that is seen at
 /// once; this is for a proxy that was wrong.
@@ -47,21 +49,43 @@ pub struct Step {
     pub partition: i32,
 }
 
-/// A query that is due.
+/// A query that is due. It may wait for its turn for long and beside thousands, so its placeholders are filled in when
+/// that has come: it costs no more than the check does in the spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// The check.
-    pub check: String,
+    pub check: Check,
     /// The step it is asked for.
     pub step: Step,
-    /// Whom to ask, and how.
-    pub query: Query,
-    /// The expression, placeholders filled in.
-    pub expr: Result<String, QueryError>,
-    /// How much of its answer is wanted.
-    pub extent: Extent,
-    /// The guard query, placeholders filled in.
-    pub guard: Option<Result<String, QueryError>>,
+    set: Arc<SetRow>,
+    /// The pod that the step is about.
+    pod: Box<str>,
+    /// The pods of the new revision.
+    updated: Vec<Arc<PodRow>>,
+}
+
+/// The expressions of a question, placeholders filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expressions {
+    /// The query.
+    pub query: String,
+    /// The guard query.
+    pub guard: Option<String>,
+}
+
+impl Question {
+    /// Fills the placeholders in.
+    pub fn fill(&self) -> Result<Expressions, QueryError> {
+        let subject = Subject {
+            namespace: &self.set.namespace,
+            set: &self.set.name,
+            pod: &self.pod,
+            updated: self.updated.iter().map(|pod| &*pod.name).collect(),
+            revision: &self.step.revision,
+        };
+        let guard = self.check.guard.as_ref().map(|guard| subject.fill(guard)).transpose()?;
+        Ok(Expressions { query: subject.fill(&self.check.query.expr)?, guard })
+    }
 }
 
 /// What a gate stands on.
@@ -422,20 +446,12 @@ fn ask(check: &Check, partition: i32, ground: &Ground<'_>) -> Question {
     let index = if index >= set.replicas { set.replicas.saturating_sub(1) } else { index };
     let pod = format!("{}-{}", set.name, set.first_ordinal.saturating_add(index));
     let updated = ground.member.pods.iter().filter(|pod| is_of(pod, ground.revision));
-    let subject = Subject {
-        namespace: &set.namespace,
-        set: &set.name,
-        pod: &pod,
-        updated: updated.map(|pod| &*pod.name).collect(),
-        revision: ground.revision,
-    };
     Question {
-        check: check.name.clone(),
+        check: check.clone(),
         step: Step { generation: ground.generation, revision: ground.revision.into(), partition },
-        expr: subject.fill(&check.query.expr),
-        extent: check.rule.extent(),
-        guard: check.guard.as_ref().map(|guard| subject.fill(guard)),
-        query: check.query.clone(),
+        set: Arc::clone(set),
+        pod: pod.into(),
+        updated: updated.cloned().collect(),
     }
 }
 

@@ -235,7 +235,7 @@ fn of_several_checks_all_must_pass_each_at_its_own_pace() {
     let bad = Arc::new(Mutex::new(3));
     cluster.prometheus = Arc::new(move |question, _| {
         let mut left = bad.lock().unwrap();
-        if question.check == "slow" && *left > 0 {
+        if question.check.name == "slow" && *left > 0 {
             *left -= 1;
             return empty();
         }

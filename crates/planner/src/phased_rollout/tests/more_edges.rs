@@ -206,7 +206,7 @@ fn b_a10_22_ordinals_that_do_not_begin_at_0_are_counted_from_where_they_do() {
     assert_eq!(cluster.partition(), 3);
     cluster.recheck(|check| check.query.expr = "up{pod=\"${pod}\"}".to_owned());
     cluster.prometheus = Arc::new(|question, cluster| {
-        let (partition, pod) = (question.step.partition, question.expr.as_deref().unwrap());
+        let (partition, pod) = (question.step.partition, question.fill().unwrap().query);
         let about = match partition {
             3 | 2 => "web-7",
             1 => "web-6",

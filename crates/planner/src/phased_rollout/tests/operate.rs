@@ -149,9 +149,9 @@ impl Cluster {
         for question in &plan.questions {
             self.questions += 1;
             let answer = (self.prometheus)(question, self);
-            let guard = question.guard.as_ref().map(|_| answer.clone());
+            let guard = question.check.guard.as_ref().map(|_| answer.clone());
             self.outcomes.push(Outcome {
-                check: question.check.clone(),
+                check: question.check.name.clone(),
                 step: question.step.clone(),
                 asked_at: self.now,
                 answer,
