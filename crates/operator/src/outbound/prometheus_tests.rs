@@ -87,7 +87,13 @@ async fn everything_else_has_its_class_and_its_message() {
         ),
         (error(400, "bad_data", "parse error"), rejected(400, "bad_data: parse error")),
         (http(400, "", ""), rejected(400, "it gave no reason")),
-        (error(422, "execution", "many-to-many"), rejected(422, "execution: many-to-many")),
+        (error(422, "bad_data", "no such function"), rejected(422, "bad_data: no such function")),
+        // VictoriaMetrics says so of a query that it cannot parse.
+        (error(422, "422", "missing closing paren"), rejected(422, "422: missing closing paren")),
+        (
+            error(422, "execution", "no store matched"),
+            failed("the server answered 422: execution: no store matched"),
+        ),
         (
             http(401, "", "Unauthorized\n"),
             config("the server refused the credentials with 401: Unauthorized"),

@@ -10,6 +10,10 @@ use super::call::Reply;
 use super::endpoint::Endpoint;
 use super::reading::Reading;
 
+/// The types of errors that are about the evaluation and not about the query, as Prometheus and those after it spell them.
+const PASSING: [&str; 6] =
+    ["execution", "timeout", "canceled", "internal", "unavailable", "too_many_requests"];
+
 /// What an error of the API says of itself.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,7 +31,7 @@ pub(super) fn judge(reply: &Reply, reading: Reading, endpoint: &Endpoint) -> Res
     let said = said(reply);
     let because = |start: String| if said.is_empty() { start } else { format!("{start}: {said}") };
     match code {
-        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY if !passes(reply) => {
             let message = if said.is_empty() { "it gave no reason".to_owned() } else { said };
             Err(QueryError::Rejected { code: code.as_u16(), message })
         }
@@ -43,9 +47,20 @@ pub(super) fn judge(reply: &Reply, reading: Reading, endpoint: &Endpoint) -> Res
     }
 }
 
+/// Whether a server that could read the query could not carry it out this time. Thanos says so with 422 where a store is
+/// out of reach and no partial answer is wanted, Prometheus where series do not match one to one at the moment.
+fn passes(reply: &Reply) -> bool {
+    let kind = failure(reply).and_then(|failure| failure.error_type);
+    kind.is_some_and(|kind| PASSING.contains(&kind.as_str()))
+}
+
+fn failure(reply: &Reply) -> Option<Failure> {
+    serde_json::from_slice(&reply.text).ok()
+}
+
 /// What the server gave as its reason: the envelope's error, or else the text of the body.
 fn said(reply: &Reply) -> String {
-    let Ok(Failure { error_type, error }) = serde_json::from_slice(&reply.text) else {
+    let Some(Failure { error_type, error }) = failure(reply) else {
         let text = String::from_utf8_lossy(&reply.text);
         // A page for browsers is no reason.
         return if text.trim_start().starts_with('<') { String::new() } else { text.trim().to_owned() };

@@ -44,10 +44,17 @@ fn table() -> Vec<Row> {
         ("matrix", series(&[1.0, 2.0, 3.0, 4.0]), Verdict::Pass, ok, period),
         (
             "200 with an error envelope",
-            refused(422, "execution: query timed out in expression evaluation"),
-            Verdict::Rejected,
-            "check gets no verdict: the server refuses the query (422): execution: query timed out",
-            rejected,
+            failed("the server answered 200 with an error: timeout"),
+            Verdict::Error,
+            "the query got no answer: the server answered 200 with an error: timeout",
+            period,
+        ),
+        (
+            "422 of an execution",
+            failed("the server answered 422: execution: no store matched"),
+            Verdict::Error,
+            "the query got no answer: the server answered 422: execution: no store matched",
+            period,
         ),
         (
             "204",
