@@ -20,7 +20,8 @@ use super::reply::reason;
 pub(super) const MAX_BODY_BYTES: usize = 256 * 1024;
 
 /// How far an answer is read, in bytes, whose first series has decided already and whose remarks have not come yet.
-/// Nothing of it is kept meanwhile.
+/// Nothing of it is kept meanwhile. Behind that the first series decides alone: what is missing from so long an answer are
+/// further series.
 pub(super) const MAX_SKIPPED_BYTES: usize = 4 * 1024 * 1024;
 
 /// How many values are kept. They wait in memory until a pass has counted them.
@@ -51,6 +52,8 @@ impl Reading {
         let limit = if found.has_decided() { MAX_SKIPPED_BYTES } else { MAX_BODY_BYTES };
         *stopped = match fed {
             Err(stop) => Some(stop),
+            // What has come so far decides; remarks that are so far behind it are not waited for.
+            Ok(()) if *read > limit && found.is_decided_success() => Some(Stop::Enough),
             Ok(()) if *read > limit => Some(Stop::TooLarge { limit }),
             Ok(()) => None,
         };
@@ -248,6 +251,11 @@ impl Found {
     /// Whether series that are yet to come change nothing.
     fn has_decided(&self) -> bool {
         self.extent != Extent::Values && !self.values.is_empty()
+    }
+
+    /// Whether it has decided, in an answer that is known to be a success.
+    fn is_decided_success(&self) -> bool {
+        self.has_decided() && self.success == Some(true)
     }
 
     fn token(&mut self, token: Token<'_>) -> Result<(), Stop> {

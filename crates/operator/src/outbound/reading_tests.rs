@@ -204,6 +204,12 @@ fn more_series_than_are_kept_are_an_error_only_where_values_are_compared() {
     assert_eq!((answer.more, answer.warnings.join(" ")), (true, "late".to_owned()));
     assert_eq!((answer.data, read), (Data::Series(vec![1.0; MAX_SERIES]), large.len()));
     let (answer, read) = in_pieces(&vector(100_000), Extent::Presence, 4096);
+    let answer = answer.unwrap();
+    assert_eq!((answer.data, answer.more), (Data::Series(vec![1.0; MAX_SERIES]), true));
+    assert!(read <= MAX_SKIPPED_BYTES + 4096, "reading stops: {read}");
+    // Before the status nothing is decided, since an error may come after its data.
+    let unknown = vector(100_000).replace(r#""status":"success","#, "");
+    let (answer, read) = in_pieces(&unknown, Extent::Presence, 4096);
     assert_eq!(answer, failed("the answer is larger than 4096 KiB: aggregate in the query"));
     assert!(read <= MAX_SKIPPED_BYTES + 4096, "{read}");
 }

@@ -1,9 +1,9 @@
 //! How many calls are made at once, and whose turn it is.
 //!
 //! A call to a server that hangs holds its slot for as long as its time limit, a minute or two, while another gate
-//! counts in seconds. Waiting for such a slot would let a gate's successes grow old, so nobody waits for what another
-//! namespace holds: each namespace has slots of its own at each server, and none takes more than a part of what is
-//! left of all. Where there is a queue nevertheless, namespaces take turns, and within one its servers do.
+//! counts in seconds. Waiting for such a slot would let a gate's successes grow old, so nobody waits for what a few other
+//! namespaces hold: each namespace has slots of its own at each server, and none takes more than a part of what is
+//! left of all. Once a dozen hold all they can there is a queue, in which namespaces take turns, and within one its servers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
