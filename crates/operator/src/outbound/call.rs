@@ -25,6 +25,7 @@ use super::dial::{Dial, Stream};
 use super::endpoint::{Endpoint, Site};
 use super::reach::{Reach, Refusal};
 use super::reading::Reading;
+use super::slots::Slot;
 use super::tls::Tls;
 use crate::shell::api::describe;
 
@@ -108,6 +109,8 @@ pub(super) struct Line {
     pub(super) endpoint: Endpoint,
     pub(super) reach: Reach,
     pub(super) dial: Arc<dyn Dial>,
+    /// The right to make the call; absent while the process ends.
+    pub(super) slot: Arc<Option<Slot>>,
     pub(super) headers: HeaderMap,
     /// Present for https.
     pub(super) tls: Option<Tls>,
@@ -162,10 +165,22 @@ impl Line {
         if let Some(address) = self.endpoint.site.address() {
             return permitted(host, [SocketAddr::new(address, *port)], self.reach);
         }
-        let found = self.dial.lookup(host, *port).await;
+        let found = self.lookup(host, *port).await;
         let found =
             found.map_err(|error| CallError::Unresolved { host: host.clone(), why: error.to_string() })?;
         permitted(host, found, self.reach)
+    }
+
+    /// Looks a name up. The machine's resolver has a thread of its own for that, which nobody can end: the slot is held
+    /// until it returns, also where nobody waits for it any more, so that there are never more such threads than slots.
+    async fn lookup(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        let (dial, slot, host) = (Arc::clone(&self.dial), Arc::clone(&self.slot), host.to_owned());
+        let lookup = tokio::spawn(async move {
+            let found = dial.lookup(&host, port).await;
+            drop(slot);
+            found
+        });
+        lookup.await.map_err(io::Error::other)?
     }
 
     /// Connects to the first address that takes it. Each gets an equal share of the time that is left, so that one

@@ -19,7 +19,7 @@ use super::reach::Reach;
 use super::reading::Reading;
 use super::reply;
 use super::secrets::{Hidden, Reader, SecretError};
-use super::slots::Slots;
+use super::slots::{Slot, Slots};
 use super::tls::{self, Authorities, TlsError};
 use crate::shell::api::{Api, escape};
 
@@ -101,14 +101,14 @@ impl Prometheus {
             Ok(endpoint) => endpoint,
             Err(error) => return Response::unasked(self.api.now(), error.into()),
         };
-        let _slot = self.shared.slots.take(namespace, &endpoint.site).await;
+        let slot = self.shared.slots.take(namespace, &endpoint.site).await;
         let Question { query, expr, extent, guard } = match question() {
             Ok(question) => question,
             Err(error) => return Response::unasked(self.api.now(), error),
         };
         // Read as late as possible, so that a rotated Secret is used at once.
         let mut hidden = Hidden::default();
-        let line = match self.prepare((namespace, &query), endpoint, &mut hidden).await {
+        let line = match self.prepare((namespace, &query), (endpoint, slot), &mut hidden).await {
             Ok(line) => line,
             Err(error) => return Response::unasked(self.api.now(), hidden.strip(error)),
         };
@@ -124,7 +124,7 @@ impl Prometheus {
     async fn prepare(
         &self,
         (namespace, query): (&Arc<str>, &Query),
-        endpoint: Endpoint,
+        (endpoint, slot): (Endpoint, Option<Slot>),
         hidden: &mut Hidden,
     ) -> Result<Line, QueryError> {
         let mut secrets = Reader::new(&self.api, namespace);
@@ -134,8 +134,8 @@ impl Prometheus {
         } else {
             None
         };
-        let (reach, dial) = (self.reach, Arc::clone(&self.dial));
-        Ok(Line { endpoint, reach, dial, headers, tls, limit: Duration::from_secs(limit(query)) })
+        let (reach, dial, slot) = (self.reach, Arc::clone(&self.dial), Arc::new(slot));
+        Ok(Line { endpoint, reach, dial, slot, headers, tls, limit: Duration::from_secs(limit(query)) })
     }
 }
 

@@ -235,7 +235,8 @@ async fn a_server_that_refuses_the_parameters_for_whole_answers_is_asked_without
         http(200, "", EMPTY)
     })
     .await;
-    let response = Secrets::default().client().ask_now(&question(server.address.to_string(), json!({}))).await;
+    let response =
+        Secrets::default().client().ask_now(&question(server.address.to_string(), json!({}))).await;
     assert_eq!(response.answer, Ok(data(Data::Series(vec![]))));
     let bodies: Vec<_> = server.asked().into_iter().map(|asked| asked.body).collect();
     let whole = "query=up&timeout=30s&partial_response=false&deny_partial_response=1";
@@ -455,4 +456,45 @@ async fn a_question_is_made_when_its_turn_has_come() {
     }
     hanging.wait_for(PER_SERVER).await;
     assert_eq!(made.load(Ordering::SeqCst), PER_SERVER);
+}
+
+/// A name server that does not answer until it is told to.
+#[derive(Clone, Debug, Default)]
+struct Silent {
+    lookups: Arc<AtomicUsize>,
+    answers: Arc<tokio::sync::Notify>,
+}
+
+impl Dial for Silent {
+    fn lookup<'a>(&'a self, _host: &'a str, _port: u16) -> Dialled<'a, Vec<SocketAddr>> {
+        Box::pin(async move {
+            self.lookups.fetch_add(1, Ordering::SeqCst);
+            self.answers.notified().await;
+            Ok(Vec::new())
+        })
+    }
+
+    fn connect(&self, _address: SocketAddr) -> Dialled<'_, Box<dyn Stream>> {
+        Box::pin(async { Err(io::Error::other("nobody is there")) })
+    }
+}
+
+/// The machine's resolver blocks a thread for each lookup, and there are 512 of them for everything.
+#[tokio::test(start_paused = true)]
+async fn a_lookup_that_outlives_its_query_holds_the_slot() {
+    let silent = Silent::default();
+    let client = Prometheus::new(Secrets::default().api(), Reach::default(), Arc::new(silent.clone()));
+    let asked = question("http://prom", json!({ "timeoutSeconds": 1 }));
+    let ask = || async { client.ask_now(&asked).await.answer };
+    let answers = futures::future::join_all((0..PER_SERVER).map(|_| ask())).await;
+    assert!(answers.iter().all(|answer| *answer == failed("no answer within 1 s")), "{answers:?}");
+    let one_more = tokio::time::timeout(Duration::from_mins(10), ask()).await;
+    assert!(one_more.is_err(), "it waits for a slot: {one_more:?}");
+    assert_eq!(silent.lookups.load(Ordering::SeqCst), PER_SERVER);
+    silent.answers.notify_waiters();
+    let next = tokio::time::timeout(Duration::from_mins(10), ask()).await.expect("the slots are free");
+    assert_eq!(next, failed("no answer within 1 s"));
+    silent.answers.notify_waiters();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(client.shared.slots.known(), 0);
 }
