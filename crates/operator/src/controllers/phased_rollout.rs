@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use sts_plus_api::keys;
 use sts_plus_planner::disruption::MAX_MEMBERS;
@@ -43,6 +43,9 @@ const READS: [Resource; 3] = [Resource::StatefulSets, Resource::Pods, Resource::
 /// How often a pass confirms its view: which sets carry a mark, what those read, and that nothing else is to be read.
 const MAX_CONFIRMATIONS: usize = 3;
 
+/// How soon to try again to forget a lane that waits to see its own writes: the view shows them in well under a second.
+const LEAVE_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+
 /// How a pass ended.
 #[derive(Debug)]
 enum Passed {
@@ -77,6 +80,8 @@ pub struct PhasedRollouts {
     stretches: Stretches<Key, Epoch>,
     unreported: Unreported<Key>,
     syntax: Mutex<HashMap<Key, Syntax>>,
+    /// Per key: the domains whose lanes it has entered and that have not been forgotten; the present one is the last.
+    domains: Mutex<HashMap<Key, Vec<Domain>>>,
     /// Per key: what was reported of a last pass that was not carried out to its end. Losing it repeats a message.
     reported: Mutex<HashMap<Key, Vec<Announcement>>>,
     /// Per key: the refusal that was reported by an event alone. Losing it repeats a message.
@@ -120,6 +125,7 @@ impl PhasedRollouts {
             stretches: Stretches::default(),
             unreported: Unreported::default(),
             syntax: Mutex::default(),
+            domains: Mutex::default(),
             reported: Mutex::default(),
             refused: Mutex::default(),
         }
@@ -151,12 +157,11 @@ impl PhasedRollouts {
     /// One pass: world, plan, writes, reports, queries. What was done is reported whatever became of the rest.
     async fn pass(&self, key: &Key) -> Result<Passed, Halt> {
         let Some(rollout) = self.row(key) else {
-            self.forget(key);
-            lock(&self.refused).remove(key);
-            self.unreported.forget(key);
-            return Ok(Passed::Planned { wake_at: None });
+            return Ok(Passed::Planned { wake_at: self.forget(key) });
         };
-        let mut lane = self.executor.enter(&self.domain(&rollout), self.queue.waiter(NAME, key)).await?;
+        let domain = self.domain(&rollout);
+        self.leave_others(key, Some(&domain));
+        let mut lane = self.executor.enter(&domain, self.queue.waiter(NAME, key)).await?;
         let now = self.api.now();
         let (planned_at, term) = (Instant::now(), lane.epoch());
         let look = |unconfirmed: Option<Arc<str>>| {
@@ -406,12 +411,31 @@ impl PhasedRollouts {
         }
     }
 
-    fn forget(&self, key: &Key) {
+    /// Forgets the lanes that a key has entered, except that of its present domain. Another rollout of the same domain gets
+    /// a new one. Returns whether all are forgotten that can be.
+    fn leave_others(&self, key: &Key, present: Option<&Domain>) -> bool {
+        let mut domains = lock(&self.domains);
+        let mut entered = domains.remove(key).unwrap_or_default();
+        entered.retain(|domain| present != Some(domain) && !self.executor.forget(domain));
+        let all_left = entered.is_empty();
+        entered.extend(present.cloned());
+        if !entered.is_empty() {
+            domains.insert(key.clone(), entered);
+        }
+        all_left
+    }
+
+    /// Forgets a key that is no more. When to try again where a lane could not be forgotten yet.
+    fn forget(&self, key: &Key) -> Option<Timestamp> {
+        let all_left = self.leave_others(key, None);
         self.probes.forget(key);
         self.stretches.forget(key);
         self.metrics.phased.forget(&labels(key));
         lock(&self.syntax).remove(key);
         lock(&self.reported).remove(key);
+        lock(&self.refused).remove(key);
+        self.unreported.forget(key);
+        if all_left { None } else { self.api.now().saturating_add(LEAVE_AGAIN).ok() }
     }
 
     fn halted(key: &Key, halt: Halt) -> Outcome {

@@ -485,3 +485,31 @@ async fn of_a_group_of_too_many_sets_only_the_target_is_looked_at() {
         assert_eq!(world.neighbours.len(), if number < MAX_MEMBERS { number } else { 0 });
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_that_is_gone_leaves_no_lane() {
+    let bench = Bench::new();
+    let gone = |resource, object: &Value| {
+        bench.cache.store().remove(resource, &object.to_string());
+    };
+    let lanes = || bench.rollouts.executor.lanes();
+    // There is no set yet, so that it has a lane of its own.
+    let row = rollout("gated", "web", Some(&managing()));
+    bench.see(Resource::PhasedRollouts, &row);
+    bench.pass().await;
+    assert_eq!(lanes().len(), 1, "{:?}", lanes());
+    // The set comes and is deleted; its lane is another one.
+    bench.see(Resource::StatefulSets, &held_set(0, "6"));
+    bench.pass().await;
+    let of_set = lanes().iter().filter(|domain| domain.group.starts_with("uid/")).count();
+    assert_eq!(of_set, 1, "{:?}", lanes());
+    gone(Resource::StatefulSets, &held_set(0, "7"));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    bench.pass().await;
+    let mut last = row.clone();
+    last["metadata"]["resourceVersion"] = json!("100");
+    gone(Resource::PhasedRollouts, &last);
+    bench.pass().await;
+    assert_eq!(lanes(), []);
+    assert!(super::lock(&bench.rollouts.domains).is_empty());
+}

@@ -337,17 +337,30 @@ impl Executor {
         self.api.metrics().confirmations.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
-    /// Forgets the lane of a domain that is no more, unless it still waits to see its own writes.
-    pub fn forget(&self, domain: &Domain) {
+    /// Forgets the lane of a domain that is no more. `false` where it still waits to see its own writes, so that it has to
+    /// be forgotten later; whoever is in it, or about to be, takes that over.
+    pub fn forget(&self, domain: &Domain) -> bool {
         let mut lanes = lock(&self.lanes);
+        let Some(slot) = lanes.get(domain) else { return true };
         // Whoever is about to enter has a share in it already.
-        let unused = |slot: &Arc<Slot>| Arc::strong_count(slot) == 1 && lock(&slot.waiting).is_empty();
-        let idle = lanes.get(domain).is_some_and(|slot| {
-            unused(slot) && slot.expectations.try_lock().is_ok_and(|lane| lane.is_empty())
+        if Arc::strong_count(slot) > 1 || !lock(&slot.waiting).is_empty() {
+            return true;
+        }
+        let settled = slot.expectations.try_lock().is_ok_and(|mut lane| {
+            let view = |object: &Object| (self.store.seen(object), self.store.reached(object));
+            lane.look(view, Instant::now());
+            lane.is_empty()
         });
-        if idle {
+        if settled {
             lanes.remove(domain);
         }
+        settled
+    }
+
+    /// The domains that have a lane.
+    #[cfg(test)]
+    pub(crate) fn lanes(&self) -> Vec<Domain> {
+        lock(&self.lanes).keys().cloned().collect()
     }
 
     /// Writes if the term is still on; `None` if not. Asked anew before each write, since the lease may have run
