@@ -50,6 +50,10 @@ use wait::Wait;
 /// How long a target may be missing before it is worth an event: manifests are applied in any order.
 pub const TARGET_GRACE: SignedDuration = SignedDuration::from_secs(30);
 
+/// How soon whoever waits for a set, or in line for one, is looked at again. Of thousands in line only the first are woken
+/// by a change; a status behind them is right after this time at the latest, and ten thousand cost 17 short looks a second.
+pub const IN_LINE_LOOK: SignedDuration = SignedDuration::from_mins(10);
+
 /// All that the decision may look at.
 #[derive(Clone, Debug)]
 pub struct World {

@@ -6,7 +6,7 @@ use sts_plus_api::phased_rollout::{Phase, RevisionPods};
 
 use super::gate::later;
 use super::wait::{Wait, in_a_row};
-use super::{Draft, Plan, TARGET_GRACE};
+use super::{Draft, IN_LINE_LOOK, Plan, TARGET_GRACE};
 use crate::health::{Health, Member};
 use crate::plan::{Action, Batch};
 use crate::reason::{Reason, Severity};
@@ -93,6 +93,9 @@ impl Draft<'_> {
         let ends_an_obstacle = before.waiting_for.as_deref().is_some_and(|kind| wait.ends(kind));
         if ends_an_obstacle && self.plan.announcements.is_empty() {
             self.announce(Severity::Normal, "Resumed", wait.to_string());
+        }
+        if matches!(wait, Wait::TargetNotFound { .. } | Wait::ManagedByOther { .. }) {
+            self.wake_at(Some(later(self.now, IN_LINE_LOOK)));
         }
         let overdue = self.target_overdue(wait);
         self.set_conditions(wait, overdue);

@@ -12,8 +12,8 @@ use sts_plus_planner::phased_rollout::row::RolloutRow;
 
 use super::store::{Name, Touched, is_older};
 
-/// How many in line for a set hear of changes: all where a set has two or three by mistake. Those behind them say the same
-/// as before until they are that far.
+/// How many in line for a set hear of changes: all where a set has two or three by mistake. Those behind them look by
+/// themselves every now and then.
 const FRONT: usize = 8;
 
 /// All rows, and who is concerned by a set.

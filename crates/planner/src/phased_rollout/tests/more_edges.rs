@@ -10,7 +10,7 @@ use super::cluster::{NEW, OLD, WEB, data, given, idle, rolling, rollout, with_re
 use super::edges::one_replaced;
 use super::states::at;
 use crate::example;
-use crate::phased_rollout::{plan, wait::Wait};
+use crate::phased_rollout::{IN_LINE_LOOK, plan, wait::Wait};
 use crate::set::{SetRow, Strategy};
 
 pub(super) fn other_set(name: &str) -> SetRow {
@@ -441,5 +441,23 @@ fn a_rollout_at_rest_plans_nothing() {
             "{plan:?}"
         );
         assert_eq!(plan.wake_at, None);
+    }
+}
+
+/// Of thousands in line for a set only the first are woken by a change, so the others must not wait for one.
+#[test]
+fn whoever_waits_for_a_set_or_in_line_for_it_looks_again_by_itself() {
+    let mut cluster = given();
+    cluster.create_rollout(rollout("z-second", WEB));
+    cluster.create_rollout(rollout("z-lost", "missing"));
+    cluster.quiet();
+    cluster.let_pass(60);
+    cluster.quiet();
+    for (name, waits_for) in [("z-second", "CannotManage"), ("z-lost", "TargetNotFound")] {
+        let plan = cluster.pass_for(name);
+        assert!(plan.batches.is_empty(), "{name}: {plan:?}");
+        let soon = cluster.now + IN_LINE_LOOK;
+        assert!(plan.wake_at.is_some_and(|at| at <= soon), "{name}: {:?}", plan.wake_at);
+        assert_eq!(cluster.rollout(name).status.waiting_for.as_deref(), Some(waits_for));
     }
 }
