@@ -448,11 +448,11 @@ async fn a_question_is_made_when_its_turn_has_come() {
         let Asking { namespace, question } =
             question(hanging.address.to_string(), json!({ "timeoutSeconds": 300 }));
         let url = question.query.url.clone();
-        let make = move || {
+        let fill = move || {
             made.fetch_add(1, Ordering::SeqCst);
             Ok(question)
         };
-        waiting.spawn(async move { client.ask((&namespace, &url), make).await });
+        waiting.spawn(async move { client.ask((&namespace, &url), fill).await });
     }
     hanging.wait_for(PER_SERVER).await;
     assert_eq!(made.load(Ordering::SeqCst), PER_SERVER);

@@ -357,12 +357,6 @@ impl Executor {
         settled
     }
 
-    /// The domains that have a lane.
-    #[cfg(test)]
-    pub(crate) fn lanes(&self) -> Vec<Domain> {
-        lock(&self.lanes).keys().cloned().collect()
-    }
-
     /// Writes if the term is still on; `None` if not. Asked anew before each write, since the lease may have run
     /// out while another one was under way.
     async fn attempt<'a>(

@@ -171,6 +171,13 @@ impl Bench {
     }
 }
 
+impl Executor {
+    /// The domains that have a lane.
+    pub(crate) fn lanes(&self) -> Vec<Domain> {
+        super::lock(&self.lanes).keys().cloned().collect()
+    }
+}
+
 #[tokio::test]
 async fn rule_a_a_deletion_carries_uid_and_version() {
     let bench = Bench::new();
