@@ -5,7 +5,8 @@ use serde_json::json;
 use sts_plus_planner::plan::{Action, Batch, Kind, Object, Precondition, Verb};
 use tokio::time::Instant;
 
-use super::super::{Halt, LOOK_AGAIN};
+use super::super::Halt;
+use super::super::lane::LOOK_AGAIN;
 use super::{Answer, Bench, pod};
 use crate::shell::api::{ApiError, Resource};
 
