@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::Value;
 use sts_plus_api::keys;
 use sts_plus_planner::disruption::MAX_MEMBERS;
@@ -17,6 +18,7 @@ use sts_plus_planner::phased_rollout::wait::Wait;
 use sts_plus_planner::phased_rollout::{Announcement, Plan, World, plan, refused, whole_milliseconds};
 use sts_plus_planner::plan::{Action, Verb};
 use sts_plus_planner::reason::{Reason, Refusal, Severity};
+use sts_plus_planner::set::SetRow;
 use tokio::time::Instant;
 
 use super::probes::Probes;
@@ -44,7 +46,7 @@ const READS: [Resource; 3] = [Resource::StatefulSets, Resource::Pods, Resource::
 const MAX_CONFIRMATIONS: usize = 3;
 
 /// How soon to try again to forget a lane that waits to see its own writes: the view shows them in well under a second.
-const LEAVE_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+const LEAVE_AGAIN: Duration = Duration::from_secs(5);
 
 /// How a pass ended.
 #[derive(Debug)]
@@ -56,6 +58,8 @@ enum Passed {
     },
     /// The view could not be confirmed.
     Unconfirmed,
+    /// By what the view shows now it is planned for in another lane.
+    Moved,
 }
 
 /// A PhasedRollout by namespace and name.
@@ -146,6 +150,7 @@ impl PhasedRollouts {
             depth.set(i64::try_from(self.queue.depth()).unwrap_or(i64::MAX));
             let outcome = match self.pass(&key).await {
                 Ok(Passed::Unconfirmed) => Outcome::Unconfirmed,
+                Ok(Passed::Moved) => Outcome::WakeAt(Instant::now()),
                 Ok(Passed::Planned { wake_at: Some(wake_at) }) => Outcome::WakeAt(wake_at),
                 Ok(Passed::Planned { wake_at: None }) => Outcome::Settled,
                 Err(halt) => Self::halted(&key, halt),
@@ -168,9 +173,12 @@ impl PhasedRollouts {
             let stretch = self.stretches.open(key, term, planned_at);
             Some(World { unconfirmed, stretch, ..self.world(key, now)? })
         };
-        let Some(mut world) = look(lane.doubt().cloned()) else {
+        let Some(mut world) = look(lane.doubt(&READS).cloned()) else {
             return Ok(Passed::Planned { wake_at: None });
         };
+        if domain_of(&world) != domain {
+            return Ok(Passed::Moved);
+        }
         let due = self.unreported.due(key, &world.rollout, self.cache.store());
         self.announce(&world, &due, &[]);
         let mut planned = self.plan(&mut world, now).await;
@@ -186,10 +194,10 @@ impl PhasedRollouts {
             };
             // One that turns out to be gone has its key in the queue again.
             let Some(renewed) = renewed else { return Ok(Passed::Planned { wake_at: None }) };
-            if self.domain(&renewed.rollout) != *lane.domain() {
-                // Another set carries the mark: it is released first, in the lane of its own domain.
-                self.queue.add(key.clone());
-                return Ok(Passed::Planned { wake_at: None });
+            // A set that turns out to be in another group is rolled by whoever has the lane of that group: of its neighbours
+            // nothing was read. Another set that turns out to carry the mark is released in the lane of its own domain.
+            if domain_of(&renewed) != domain {
+                return Ok(Passed::Moved);
             }
             world = renewed;
             planned = self.plan(&mut world, now).await;
@@ -272,19 +280,10 @@ impl PhasedRollouts {
         self.cache.store().rollout(&key.namespace, &key.name)
     }
 
-    /// The lane of the set that is released next, or else of the one to be managed; of a rollout without one, its own.
     fn domain(&self, rollout: &RolloutRow) -> Domain {
-        let target = rollout.target();
-        let set = |name: &str| self.cache.store().set(&rollout.namespace, &name.into());
-        let mut held = self.cache.store().held(rollout).into_iter();
-        let released = held.find(|set| rollout.deleting || target != Some(&*set.name));
-        match released.or_else(|| target.and_then(set)) {
-            Some(set) => Domain::of(&set),
-            None => Domain {
-                namespace: Arc::clone(&rollout.namespace),
-                group: format!("phasedrollout/{}", rollout.uid).into(),
-            },
-        }
+        let store = self.cache.store();
+        let target = rollout.target().and_then(|target| store.set(&rollout.namespace, &target.into()));
+        domain(rollout, &store.held(rollout), target.as_ref())
     }
 
     fn world(&self, key: &Key, now: Timestamp) -> Option<World> {
@@ -426,7 +425,7 @@ impl PhasedRollouts {
     }
 
     /// Forgets a key that is no more. When to try again where a lane could not be forgotten yet.
-    fn forget(&self, key: &Key) -> Option<Timestamp> {
+    fn forget(&self, key: &Key) -> Option<Instant> {
         let all_left = self.leave_others(key, None);
         self.probes.forget(key);
         self.stretches.forget(key);
@@ -435,7 +434,7 @@ impl PhasedRollouts {
         lock(&self.reported).remove(key);
         lock(&self.refused).remove(key);
         self.unreported.forget(key);
-        if all_left { None } else { self.api.now().saturating_add(LEAVE_AGAIN).ok() }
+        (!all_left).then(|| Instant::now() + LEAVE_AGAIN)
     }
 
     fn halted(key: &Key, halt: Halt) -> Outcome {
@@ -466,6 +465,23 @@ async fn confirm(lane: &mut Lane<'_>, rollout: &RolloutRow, plan: &Plan) -> Resu
         basis = Basis::Renewed;
     }
     Ok(basis)
+}
+
+/// The lane of the set that is released next, or else of the one to be managed; of a rollout without one, its own.
+fn domain(rollout: &RolloutRow, held: &[Arc<SetRow>], target: Option<&Arc<SetRow>>) -> Domain {
+    let released = held.iter().find(|set| rollout.deleting || rollout.target() != Some(&*set.name));
+    match released.or(target) {
+        Some(set) => Domain::of(set),
+        None => Domain {
+            namespace: Arc::clone(&rollout.namespace),
+            group: format!("phasedrollout/{}", rollout.uid).into(),
+        },
+    }
+}
+
+/// The lane in which a world has to be planned for.
+fn domain_of(world: &World) -> Domain {
+    domain(&world.rollout, &world.held, world.target.as_ref().map(|member| &member.set))
 }
 
 /// What is said where the other writer of a partition cannot be told.

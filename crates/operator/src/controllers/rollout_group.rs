@@ -194,7 +194,7 @@ impl RolloutGroups {
             let world = world(self.cache.store(), domain, self.unobserved(domain, now));
             World { unconfirmed, ..world }
         };
-        let mut world = look(lane.doubt().cloned());
+        let mut world = look(lane.doubt(&SETS_AND_PODS).cloned());
         world.memory = self.recall(domain, epoch, &world);
         let mut planned = plan(&world, now);
         if Batch::any_needs_confirmed_view(&planned.batches) {

@@ -32,6 +32,9 @@ pub const NAME: &str = "statefulset";
 /// which the planner itself bears sixteen.
 const MAX_PLANS: usize = 20;
 
+/// What a plan for a set looks at.
+const READS: [Resource; 4] = [Resource::StatefulSets, Resource::Pods, Resource::Claims, Resource::Revisions];
+
 /// A set by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
@@ -134,7 +137,7 @@ impl StatefulSets {
             Err(halt) => return ended(key, Some(halt), None),
         };
         // Own writes are not shown, and could not be read: what is missing might be created twice.
-        if let Some(why) = lane.doubt() {
+        if let Some(why) = lane.doubt(&READS) {
             let halt = Halt::Unconfirmed(Arc::clone(why));
             self.tell_unconfirmed(&set, Some(&halt));
             return ended(key, Some(halt), None);

@@ -18,7 +18,7 @@ use sts_plus_planner::set::SetRow;
 
 use super::api::{Api, ApiError, Place, Resource};
 use super::cache::{Cache, Page, Pages, Part, ReadObject, Reading};
-use super::executor::Domain;
+use super::executor::{Domain, SETS_AND_PODS};
 
 /// How long one request may take: a page of one domain is small, and whoever waits holds the domain's lane.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
@@ -63,12 +63,23 @@ impl Confirmer<'_> {
         }
     }
 
+    /// Whether it can read this resource.
+    pub(super) fn reads(resource: Resource) -> bool {
+        matches!(resource, Resource::StatefulSets | Resource::Pods | Resource::PhasedRollouts)
+    }
+
     async fn read(&self, reads: &[Resource]) -> Result<(), String> {
-        // First the sets, so that the pods are those of the sets as they are now.
-        let sets = self.sets().await?;
+        let members = async {
+            if !SETS_AND_PODS.iter().any(|resource| reads.contains(resource)) {
+                return Ok(());
+            }
+            // First the sets, so that the pods are those of the sets as they are now.
+            let sets = self.sets().await?;
+            self.pods(&sets).await
+        };
         let rollouts =
             async { if reads.contains(&Resource::PhasedRollouts) { self.rollouts().await } else { Ok(()) } };
-        let ((), ()) = futures::try_join!(self.pods(&sets), rollouts)?;
+        let ((), ()) = futures::try_join!(members, rollouts)?;
         Ok(())
     }
 
@@ -87,7 +98,8 @@ impl Confirmer<'_> {
             let selector = ("fieldSelector", format!("metadata.name={name}"));
             (Part::Set { namespace: namespace(), name }, selector)
         } else {
-            let group = Arc::clone(&self.domain.group);
+            // A rollout whose target does not exist has a domain without sets.
+            let Some(group) = self.domain.label().cloned() else { return Ok(Vec::new()) };
             let selector = ("labelSelector", format!("{}={group}", keys::ROLLOUT_GROUP));
             (Part::Group { namespace: namespace(), group }, selector)
         };

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tower::{BoxError, service_fn};
 
 use super::terms;
-use crate::shell::api::{Api, MAX_PAGE_BYTES};
+use crate::shell::api::{Api, MAX_PAGE_BYTES, Resource};
 use crate::shell::cache::{Cache, SILENCE_LIMIT, Scope, Touched};
 use crate::shell::events;
 use crate::shell::executor::{Basis, Domain, Executor, Gate, Halt, Lane, SETS_AND_PODS, Waiter};
@@ -38,6 +38,12 @@ struct Server {
     version: Arc<AtomicU32>,
     /// A page of 500 pods is larger than an answer may be.
     large: Arc<AtomicBool>,
+    /// The same for rollouts.
+    cut_rollouts: Arc<tokio::sync::Notify>,
+    /// Reads whose address holds all parts of one of these are refused as well.
+    refused: Arc<Mutex<Vec<&'static [&'static str]>>>,
+    /// Whether the status of the rollout was written.
+    reported: Arc<AtomicBool>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -56,24 +62,35 @@ impl Server {
         if !watches {
             self.asked.lock().unwrap().push(format!("{method} {uri}"));
         }
-        let pods = uri.contains("/pods");
+        let (pods, rollouts) = (uri.contains("/pods"), uri.contains("/phasedrollouts"));
         if method != Method::GET {
+            self.reported.fetch_or(rollouts, Ordering::SeqCst);
             return document(200, &json!({ "metadata": { "resourceVersion": "90" } }));
         }
         if pods && self.forbidden.load(Ordering::SeqCst) {
             return document(403, &json!({ "kind": "Status", "message": "pods is forbidden" }));
         }
+        let holds = |parts: &&[&str]| parts.iter().all(|part| uri.contains(part));
+        if self.refused.lock().unwrap().iter().any(holds) {
+            return document(403, &json!({ "kind": "Status", "message": "it is forbidden" }));
+        }
         if uri.ends_with("/pods/set-0-0") {
             return document(404, &json!({ "kind": "Status", "message": "not found" }));
         }
-        let objects = if pods { self.pods() } else { sets() };
+        let objects = match (pods, rollouts) {
+            _ if uri.contains("/namespaces/other/") => Vec::new(),
+            (true, _) => self.pods(),
+            (_, true) => vec![self.rollout()],
+            _ => sets(),
+        };
         let chosen = |object: &&Value| match uri.split_once("Selector=") {
             Some((_, term)) => term.contains(object["metadata"]["labels"]["rollout-group"].as_str().unwrap()),
             None => true,
         };
         let objects: Vec<_> = objects.iter().filter(chosen).cloned().collect();
         if !watches {
-            let mut list = json!({ "metadata": { "resourceVersion": "50" }, "items": objects });
+            let version = if rollouts { "100" } else { "50" };
+            let mut list = json!({ "metadata": { "resourceVersion": version }, "items": objects });
             if pods && self.large.load(Ordering::SeqCst) && uri.contains("limit=500") {
                 list["items"][0]["metadata"]["annotations"] = json!({ "large": "x".repeat(MAX_PAGE_BYTES) });
             }
@@ -88,9 +105,9 @@ impl Server {
             lines.push(json!({ "type": "BOOKMARK", "object": { "metadata": metadata } }));
         }
         let lines = lines.into_iter().map(|line| Ok::<_, BoxError>(Bytes::from(format!("{line}\n"))));
-        let cut = Arc::clone(&self.cut);
+        let cut = Arc::clone(if rollouts { &self.cut_rollouts } else { &self.cut });
         let end = futures::stream::once(async move {
-            if pods { cut.notified().await } else { std::future::pending().await }
+            if pods || rollouts { cut.notified().await } else { std::future::pending().await }
         });
         let end = end.filter_map(|()| async { None });
         Response::new(Body::from_stream(futures::stream::iter(lines).chain(end)))
@@ -110,6 +127,14 @@ impl Server {
             })
         };
         (0..GROUPS).filter_map(pod).collect()
+    }
+
+    fn rollout(&self) -> Value {
+        let version = if self.reported.load(Ordering::SeqCst) { "90" } else { "1" };
+        json!({
+            "metadata": { "name": "gated", "namespace": "ns", "uid": "rollout", "resourceVersion": version },
+            "spec": { "targetRef": "set-0" }
+        })
     }
 
     fn take_asked(&self) -> Vec<String> {
@@ -154,6 +179,10 @@ impl Bench {
     }
 
     async fn leading(listed_in: Option<Epoch>) -> Self {
+        Self::following((&SETS_AND_PODS, &Scope::Cluster), listed_in).await
+    }
+
+    async fn following(followed: (&[Resource], &Scope), listed_in: Option<Epoch>) -> Self {
         let server = Server::default();
         server.version.store(1, Ordering::SeqCst);
         let metrics = Metrics::new();
@@ -165,7 +194,7 @@ impl Bench {
         let listener = Arc::new(move |touched| {
             counted.fetch_add(u32::from(touched == Touched::Confirmed), Ordering::SeqCst);
         }) as _;
-        let cache = Cache::start(&api, (&SETS_AND_PODS, &Scope::Cluster), &recorder, &listener, &mut tasks);
+        let cache = Cache::start(&api, followed, &recorder, &listener, &mut tasks);
         cache.completed(Cache::first_round()).await;
         let leadership = Leadership::always();
         let complete = watch::channel(leadership.current()).1;
@@ -362,6 +391,30 @@ async fn for_more_than_twenty_domains_at_once_everything_is_listed_instead() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_of_everything_is_not_waited_for_where_only_sources_of_other_namespaces_fail() {
+    let scope = Scope::Namespaces(vec!["ns".to_owned(), "other".to_owned()]);
+    let bench = Bench::following((&SETS_AND_PODS, &scope), None).await;
+    bench.server.refused.lock().unwrap().push(&["/namespaces/other/pods"]);
+    for number in 0..20 {
+        assert_eq!(bench.confirm(number).await, Ok(Basis::Renewed));
+    }
+    let halt = bench.confirm(20).await.unwrap_err();
+    assert!(matches!(halt, Halt::NotSeenYet { .. }), "everything is listed: {halt:?}");
+    let listed = async {
+        while bench.confirm(20).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(LONG, listed).await.expect("its own sources have listed");
+    assert!(bench.cache.doubt(&SETS_AND_PODS, "other").is_some_and(|doubt| doubt.failing));
+    bench.server.take_asked();
+    for number in 20..25 {
+        assert_eq!(bench.confirm(number).await, Ok(Basis::Confirmed));
+    }
+    assert!(bench.server.take_asked().is_empty(), "no further domain was read by itself");
+}
+
+#[tokio::test(start_paused = true)]
 async fn own_writes_that_a_failing_watch_does_not_show_are_read() {
     let bench = Bench::new().await;
     bench.enter(0).await.unwrap().perform(&deletion()).await.unwrap();
@@ -371,5 +424,9 @@ async fn own_writes_that_a_failing_watch_does_not_show_are_read() {
     );
     bench.forbid().await;
     let lane = bench.enter(0).await.expect("it can be planned in, so that the status says why");
-    assert!(lane.doubt().is_some_and(|why| why.contains("cannot list pods")), "{:?}", lane.doubt());
+    let doubt = lane.doubt(&SETS_AND_PODS);
+    assert!(doubt.is_some_and(|why| why.contains("cannot list pods")), "{doubt:?}");
 }
+
+#[path = "rollout_view_tests.rs"]
+mod rollout_view_tests;

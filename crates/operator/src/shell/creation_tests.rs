@@ -81,9 +81,9 @@ async fn rule_d_an_unanswered_creation_that_did_not_happen_is_forgotten() {
     bench.server.answer(Answer::Lost);
     create(&bench).await.expect_err("no answer");
     bench.server.answer(Answer::Status(503));
-    assert!(!bench.may_plan().await, "still unknown");
+    assert!(!bench.may_disrupt().await, "still unknown");
     bench.server.answer(Answer::Status(404));
-    assert!(bench.may_plan().await);
+    assert!(bench.may_disrupt().await);
 }
 
 #[tokio::test]

@@ -54,6 +54,9 @@ const TOGETHER: Duration = Duration::from_secs(10);
 /// How soon to look again while everything is listed.
 const LISTED_SOON: Duration = Duration::from_millis(500);
 
+/// How long the server may act on a write whose answer was lost: it ends a request after a minute unless it is told otherwise.
+const ARRIVES_WITHIN: Duration = Duration::from_mins(1);
+
 /// What most decisions look at.
 pub const SETS_AND_PODS: [Resource; 2] = [Resource::StatefulSets, Resource::Pods];
 
@@ -116,16 +119,16 @@ pub struct Executor {
     lists: Mutex<Lists>,
     /// Writes that were sent and have not been answered.
     under_way: AtomicUsize,
-    /// Writes whose answer was lost.
-    unanswered: AtomicUsize,
+    /// When the answer to a write was last lost.
+    lost: Mutex<Option<Instant>>,
 }
 
 /// The lane of a domain, between those who enter it.
 #[derive(Debug, Default)]
 struct Slot {
     expectations: Arc<tokio::sync::Mutex<Expectations>>,
-    /// The term in which the domain was last read, and when that was.
-    read: Mutex<Option<(Epoch, Instant)>>,
+    /// For each resource, the term in which the domain was last read, and when that was.
+    read: Mutex<HashMap<Resource, (Epoch, Instant)>>,
     unanswered: Mutex<Streaks>,
     waiting: Mutex<VecDeque<Waiter>>,
 }
@@ -227,9 +230,14 @@ impl Domain {
     pub(super) fn lone_set(&self) -> Option<&str> {
         self.group.strip_prefix(LONE)
     }
+
+    /// The value of the label that the sets of a group carry; `None` for a domain that is no group.
+    pub(super) fn label(&self) -> Option<&Arc<str>> {
+        Some(&self.group).filter(|group| !group.contains('/'))
+    }
 }
 
-/// Marks the domain of a set that is in no group: a label has no slash in its value.
+/// Marks the domain of a set that is in no group: a label has no slash in its value, see [`Domain::label`].
 const LONE: &str = "uid/";
 
 impl Executor {
@@ -244,7 +252,7 @@ impl Executor {
             lanes: Mutex::default(),
             lists: Mutex::default(),
             under_way: AtomicUsize::new(0),
-            unanswered: AtomicUsize::new(0),
+            lost: Mutex::default(),
         }
     }
 
@@ -270,28 +278,31 @@ impl Executor {
         Lane::enter(self, epoch, domain.clone(), expectations, slot).await
     }
 
-    /// Whether it is unknown of some write whether the server has acted on it, or will.
+    /// Whether it is unknown of some write whether the server has acted on it, or will: also of one that only informs, and
+    /// of one that was read back and may still arrive.
     pub fn has_unanswered(&self) -> bool {
         let of_lane = |slot: &Arc<Slot>| {
             slot.expectations.try_lock().map_or(true, |expectations| expectations.has_unknown())
         };
-        self.under_way.load(Ordering::SeqCst) > 0 || lock(&self.lanes).values().any(of_lane)
+        let lately = lock(&self.lost).is_some_and(|lost| lost.elapsed() < ARRIVES_WITHIN);
+        lately || self.under_way.load(Ordering::SeqCst) > 0 || lock(&self.lanes).values().any(of_lane)
     }
 
-    /// How many answers have been lost so far.
-    pub fn lost_answers(&self) -> usize {
-        self.unanswered.load(Ordering::SeqCst)
-    }
-
-    /// Where many domains want to be read at once, everything is listed instead; whoever comes meanwhile looks again soon.
-    /// A source that fails lists by itself as soon as it can.
-    fn list_everything(&self, doubt: Option<&Doubt>, epoch: Epoch) -> Result<(), Halt> {
+    /// Where many domains want to be read at once, everything is listed instead; whoever comes meanwhile looks again soon,
+    /// until what it reads is listed. A source that fails lists by itself as soon as it can.
+    fn list_everything(
+        &self,
+        (reads, namespace): (&[Resource], &str),
+        doubt: Option<&Doubt>,
+        epoch: Epoch,
+    ) -> Result<(), Halt> {
         if doubt.is_some_and(|doubt| doubt.failing) {
             return Ok(());
         }
         let now = Instant::now();
         let mut lists = lock(&self.lists);
-        if lists.whole.is_some_and(|(of, round)| of == epoch && !self.cache.has_completed(round)) {
+        let is_listed = |round| self.cache.has_listed(round, reads, namespace);
+        if lists.whole.is_some_and(|(of, round)| of == epoch && !is_listed(round)) {
             return Err(Halt::NotSeenYet { until: now + LISTED_SOON });
         }
         if lists.since.is_none_or(|since| now.duration_since(since) > TOGETHER) {
@@ -307,9 +318,11 @@ impl Executor {
         Err(Halt::NotSeenYet { until: now + LISTED_SOON })
     }
 
-    fn has_listed_everything_in(&self, epoch: Epoch) -> bool {
+    /// Whether a list of everything has brought these resources of a namespace in that term.
+    fn has_listed_in(&self, epoch: Epoch, reads: &[Resource], namespace: &str) -> bool {
         let whole = lock(&self.lists).whole;
-        let listed = whole.is_some_and(|(of, round)| of == epoch && self.cache.has_completed(round));
+        let is_listed = |round| self.cache.has_listed(round, reads, namespace);
+        let listed = whole.is_some_and(|(of, round)| of == epoch && is_listed(round));
         listed || self.gate.is_listed_in(epoch)
     }
 
@@ -360,7 +373,7 @@ impl Executor {
         self.under_way.fetch_add(1, Ordering::SeqCst);
         let answer = write.await;
         if matches!(answer, Err(ApiError::Unanswered(_))) {
-            self.unanswered.fetch_add(1, Ordering::SeqCst);
+            *lock(&self.lost) = Some(Instant::now());
         }
         self.under_way.fetch_sub(1, Ordering::SeqCst);
         answer

@@ -13,7 +13,7 @@ use sts_plus_planner::plan::{Action, Batch, Kind, Object, Precondition, Verb};
 use tokio::sync::watch;
 use tower::{BoxError, service_fn};
 
-use super::{Basis, Domain, Executor, Gate, Halt, Lane, Waiter};
+use super::{ARRIVES_WITHIN, Basis, Domain, Executor, Gate, Halt, Lane, SETS_AND_PODS, Waiter};
 use crate::shell::api::{Api, ApiError, Resource};
 use crate::shell::cache::{Cache, Store};
 use crate::shell::lease::{Epoch, Leadership};
@@ -169,6 +169,28 @@ impl Bench {
     async fn may_plan(&self) -> bool {
         self.enter(&Self::domain()).await.is_ok()
     }
+
+    /// Whether a lane can be entered in which a pod may be deleted; where it can be and none may be, the planned deletion is
+    /// refused, and what disrupts nothing is written.
+    async fn may_disrupt(&self) -> bool {
+        let Ok(mut lane) = self.enter(&Self::domain()).await else { return false };
+        if lane.doubt(&SETS_AND_PODS).is_none() {
+            return true;
+        }
+        let asked = || self.server.asked.lock().unwrap().len();
+        let before = asked();
+        let confirmed = lane.confirm(&SETS_AND_PODS).await;
+        assert!(matches!(confirmed, Err(Halt::Unconfirmed(_))), "{confirmed:?}");
+        let refused = lane.perform(&self.deletion()).await;
+        assert!(matches!(refused, Err(Halt::Unconfirmed(_))), "{refused:?}");
+        assert_eq!(asked(), before, "nothing was sent");
+        // As the view shows it, so that nothing has to be awaited afterwards.
+        self.server.answer(Answer::Throttle { seconds: 1 });
+        let halt = lane.perform(&self.annotation()).await.expect_err("throttled");
+        assert!(matches!(halt, Halt::Throttled { .. }), "{halt:?}");
+        assert_eq!(asked(), before + 1, "it was sent");
+        false
+    }
 }
 
 impl Executor {
@@ -289,13 +311,19 @@ async fn rule_d_a_lost_answer_is_read_back_before_the_next_plan() {
 }
 
 #[tokio::test]
-async fn rule_d_while_it_cannot_be_read_nothing_is_planned() {
+async fn rule_d_while_it_cannot_be_read_nothing_is_disrupted_and_everything_else_goes_on() {
     let bench = Bench::new();
     bench.server.answer(Answer::Lost);
     bench.perform(&bench.deletion()).await.expect_err("no answer");
     for _ in 0..3 {
         bench.server.answer(Answer::Status(503));
-        assert!(!bench.may_plan().await);
+        let lane = bench.enter(&Bench::domain()).await.expect("it can be planned in");
+        let doubt = lane.doubt(&SETS_AND_PODS).cloned();
+        assert!(doubt.as_ref().is_some_and(|why| why.starts_with("cannot get pods ns/a-0")), "{doubt:?}");
+        assert_eq!(lane.doubt(&[Resource::PhasedRollouts]), None);
+        drop(lane);
+        bench.server.answer(Answer::Status(503));
+        assert!(!bench.may_disrupt().await);
     }
     bench.server.answer(Answer::Status(404));
     assert!(!bench.may_plan().await, "it is gone, and the view must show that first");
@@ -322,10 +350,10 @@ async fn rule_d_a_view_that_shows_what_became_of_a_deletion_spares_the_read() {
         bench.perform(&bench.deletion()).await.expect_err("no answer");
         // Also where the permission to read is missing.
         bench.server.answer(Answer::Status(403));
-        assert!(!bench.may_plan().await);
+        assert!(!bench.may_disrupt().await);
         bench.server.take_asked();
         bench.store.upsert(Resource::Pods, &pod(version, "uid-a-0", terminating));
-        assert!(bench.may_plan().await, "done, or refused by its precondition from now on");
+        assert!(bench.may_disrupt().await, "done, or refused by its precondition from now on");
         assert!(bench.server.take_asked().is_empty());
     }
 }
@@ -344,13 +372,17 @@ async fn rule_d_a_successor_on_the_server_is_not_yet_one_in_the_view() {
 #[tokio::test]
 async fn rule_d_one_that_cannot_be_read_does_not_make_the_others_known() {
     let bench = Bench::new();
-    let twice = [bench.deletion(), bench.deletion()].concat().into_iter().flat_map(|batch| batch.actions);
-    let twice = [Batch { actions: twice.collect() }];
+    let mut two = bench.deletion().remove(0).actions;
+    let mut other = two[0].clone();
+    (other.object.name, other.precondition.uid) = ("a-1".into(), "uid-a-1".into());
+    two.push(other);
+    bench.store.upsert(Resource::Pods, &pod(4, "uid-a-1", false).replace("\"a-0\"", "\"a-1\""));
+    let two = [Batch { actions: two }];
     bench.server.answer(Answer::Lost);
     bench.server.answer(Answer::Lost);
-    bench.perform(&twice).await.expect_err("no answers");
+    bench.perform(&two).await.expect_err("no answers");
     bench.server.answer(Answer::Status(503));
-    assert!(!bench.may_plan().await);
+    assert!(!bench.may_disrupt().await);
     bench.server.take_asked();
     assert!(!bench.may_plan().await);
     assert_eq!(bench.server.take_asked().len(), 2, "both are read");
@@ -431,8 +463,8 @@ async fn whoever_finds_a_lane_occupied_is_woken_when_it_is_free_one_after_the_ot
     assert_eq!(*woken.lock().unwrap(), [1, 2]);
 }
 
-#[tokio::test]
-async fn a_write_without_an_answer_is_unanswered_until_it_is_read_back() {
+#[tokio::test(start_paused = true)]
+async fn a_write_without_an_answer_is_unanswered_until_it_is_known_and_cannot_arrive_any_more() {
     let bench = Bench::new();
     bench.perform(&bench.annotation()).await.expect("done");
     assert!(!bench.executor.has_unanswered());
@@ -440,10 +472,46 @@ async fn a_write_without_an_answer_is_unanswered_until_it_is_read_back() {
     bench.server.answer(Answer::Lost);
     bench.perform(&bench.deletion()).await.expect_err("no answer");
     assert!(bench.executor.has_unanswered());
-    assert_eq!(bench.executor.lost_answers(), 1);
+    tokio::time::advance(ARRIVES_WITHIN).await;
+    assert!(bench.executor.has_unanswered(), "nobody knows what became of it");
     bench.server.answer(Answer::Status(404));
     assert!(!bench.may_plan().await, "it is gone, and the view must show that first");
     assert!(!bench.executor.has_unanswered());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_only_informs_and_lost_its_answer_may_still_arrive_for_a_while() {
+    let bench = Bench::new();
+    let epoch = bench.executor.term().expect("open");
+    let action = bench.annotation().remove(0).actions.remove(0);
+    bench.server.answer(Answer::Lost);
+    let answer = bench.executor.inform(&action, epoch).await;
+    assert!(matches!(answer, Some(Err(ApiError::Unanswered(_)))), "{answer:?}");
+    tokio::time::advance(ARRIVES_WITHIN / 2).await;
+    assert!(bench.executor.has_unanswered());
+    tokio::time::advance(ARRIVES_WITHIN / 2).await;
+    assert!(!bench.executor.has_unanswered());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_back_that_is_stopped_does_not_make_the_write_known() {
+    let bench = Bench::new();
+    bench.server.answer(Answer::Lost);
+    bench.perform(&bench.deletion()).await.expect_err("no answer");
+    bench.server.take_asked();
+    tokio::time::advance(ARRIVES_WITHIN).await;
+    bench.server.answer(Answer::Hangs);
+    {
+        let mut entered = std::pin::pin!(bench.may_plan());
+        while bench.server.take_asked().is_empty() {
+            assert!(futures::poll!(&mut entered).is_pending());
+            tokio::task::yield_now().await;
+        }
+    }
+    assert!(bench.executor.has_unanswered());
+    bench.server.answer(Answer::Status(404));
+    bench.may_plan().await;
+    assert_eq!(bench.server.take_asked().len(), 1, "it is read after all");
 }
 
 #[tokio::test]

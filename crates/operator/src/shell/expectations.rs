@@ -9,6 +9,7 @@ use std::time::Duration;
 use sts_plus_planner::plan::Object;
 use tokio::time::Instant;
 
+use super::api::Resource;
 use super::cache::{Seen, is_older};
 
 /// If the cache has not shown our own write by then, its watch is in trouble and the object is read instead.
@@ -127,14 +128,20 @@ impl Unknown {
 }
 
 impl Expectations {
-    /// Remembers what must be seen.
+    /// Remembers what must be seen; what is awaited already has its time. While a view is stale the same may be expected in
+    /// each pass.
     pub fn expect(&mut self, object: Object, expectation: Expectation, now: Instant) {
-        self.awaited.push((object, expectation, now + SEEN_WITHIN));
+        let is_known = self.awaited.iter().any(|(known, what, _)| (known, what) == (&object, &expectation));
+        if !is_known {
+            self.awaited.push((object, expectation, now + SEEN_WITHIN));
+        }
     }
 
-    /// Remembers a disruption or a creation whose answer was lost, or whose object could not be read since.
+    /// Remembers a disruption or a creation whose answer was lost.
     pub fn lost_answer(&mut self, unknown: Unknown) {
-        self.unknown.push(unknown);
+        if !self.unknown.contains(&unknown) {
+            self.unknown.push(unknown);
+        }
     }
 
     /// Drops what has been seen, unknown writes included; what has been waited for too long becomes something to read.
@@ -156,12 +163,20 @@ impl Expectations {
             let (seen, reached) = view(&unknown.object);
             !unknown.answered_by.as_ref().is_some_and(|answer| answer.is_met(seen.as_ref(), reached))
         });
-        self.unknown.extend(overdue);
+        for unknown in overdue {
+            self.lost_answer(unknown);
+        }
     }
 
-    /// The objects that must be read before the next disruption.
-    pub fn to_read(&mut self) -> Vec<Unknown> {
-        std::mem::take(&mut self.unknown)
+    /// The writes whose objects must be read before the next disruption. Each stays until [`Self::found_out`]: whoever
+    /// reads may be stopped, or get no answer.
+    pub fn to_read(&self) -> &[Unknown] {
+        &self.unknown
+    }
+
+    /// It is known what became of a write.
+    pub fn found_out(&mut self, unknown: &Unknown) {
+        self.unknown.retain(|known| known != unknown);
     }
 
     /// Whether it is unknown of some write what became of it.
@@ -174,9 +189,10 @@ impl Expectations {
         self.awaited.is_empty() && self.unknown.is_empty()
     }
 
-    /// When the first wait is over; `None` when nothing is awaited.
-    pub fn awaited_until(&self) -> Option<Instant> {
-        self.awaited.iter().map(|(.., until)| *until).min()
+    /// When the first wait for an object of this resource is over; `None` when none is awaited.
+    pub fn awaited_until(&self, resource: Resource) -> Option<Instant> {
+        let of_resource = self.awaited.iter().filter(|(object, ..)| Resource::from(object.kind) == resource);
+        of_resource.map(|(.., until)| *until).min()
     }
 }
 

@@ -4,6 +4,7 @@ use sts_plus_planner::plan::{Kind, Object};
 use tokio::time::Instant;
 
 use super::{Expectation, Expectations, SEEN_WITHIN, Unknown};
+use crate::shell::api::Resource;
 use crate::shell::cache::Seen;
 
 fn seen(uid: &str, version: &str, terminating: bool) -> Seen {
@@ -72,18 +73,14 @@ fn what_is_awaited_for_too_long_is_read_instead() {
     let unchanged = |_: &Object| (Some(seen("u1", "5", false)), None);
 
     expectations.look(unchanged, start);
-    assert_eq!(expectations.awaited_until(), Some(start + SEEN_WITHIN));
+    assert_eq!(expectations.awaited_until(Resource::Pods), Some(start + SEEN_WITHIN));
     assert!(expectations.to_read().is_empty());
 
     expectations.look(unchanged, start + SEEN_WITHIN);
-    assert_eq!(expectations.awaited_until(), None);
+    assert_eq!(expectations.awaited_until(Resource::Pods), None);
     let overdue = expectations.to_read();
     assert_eq!((overdue.len(), overdue[0].uid.as_deref()), (1, Some("u1")));
-    assert!(expectations.is_empty());
     // It could not be read; in the end the watch shows it after all.
-    for unknown in overdue {
-        expectations.lost_answer(unknown);
-    }
     expectations.look(|_| (Some(seen("u1", "6", true)), None), start + SEEN_WITHIN);
     assert!(expectations.is_empty());
 }
@@ -111,10 +108,30 @@ fn an_unknown_write_is_dropped_once_the_view_rules_out_that_it_has_an_effect_lat
 }
 
 #[test]
-fn a_lost_answer_is_to_be_read_once() {
+fn what_is_awaited_is_awaited_of_its_own_resource_and_once() {
+    let start = Instant::now();
+    let later = start + SEEN_WITHIN / 2;
     let mut expectations = Expectations::default();
-    expectations.lost_answer(unknown("a-0"));
-    assert!(!expectations.is_empty());
-    assert_eq!(expectations.to_read(), [unknown("a-0")]);
-    assert!(expectations.to_read().is_empty());
+    for now in [start, later] {
+        expectations.expect(pod("a-0"), Expectation::Leaving { uid: "u1".into() }, now);
+    }
+    assert_eq!(expectations.awaited_until(Resource::Pods), Some(start + SEEN_WITHIN));
+    assert_eq!(expectations.awaited_until(Resource::PhasedRollouts), None);
+    expectations.look(|_| (Some(seen("u1", "5", false)), None), start + SEEN_WITHIN);
+    assert_eq!(expectations.to_read().len(), 1);
+}
+
+#[test]
+fn a_lost_answer_is_to_be_read_until_it_is_known_what_became_of_the_write() {
+    let mut expectations = Expectations::default();
+    for _ in 0..2 {
+        expectations.lost_answer(unknown("a-0"));
+    }
+    expectations.lost_answer(unknown("a-1"));
+    assert_eq!(expectations.to_read(), [unknown("a-0"), unknown("a-1")], "the same write once");
+    assert!(expectations.has_unknown(), "to read it is not yet to know");
+    expectations.found_out(&unknown("a-0"));
+    assert_eq!(expectations.to_read(), [unknown("a-1")]);
+    expectations.found_out(&unknown("a-1"));
+    assert!(expectations.is_empty());
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sts_plus_harness::faults::{Fault, Faults};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use kube::api::ListParams;
+use sts_plus_harness::faults::{Call, Fault, Faults};
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::shell::cache::Scope;
 
@@ -77,26 +79,37 @@ async fn pods_that_can_be_neither_listed_nor_watched_keep_others_from_being_repl
     let forbidden = Arc::new(AtomicBool::new(false));
     let forbids = Arc::clone(&forbidden);
     let faults = Faults::new(move |call| {
-        let path = call.path.split('?').next().unwrap_or_default();
-        let follows_pods = call.write.is_none() && path.ends_with("/pods");
-        if follows_pods && forbids.load(Ordering::SeqCst) {
+        if reads_pods(call) && forbids.load(Ordering::SeqCst) {
             Fault::Answer { status: 403, retry_after: None }
         } else {
             Fault::None
         }
     });
     let operator = scene.operator_through(&faults.client(&account.client));
-    scene.says("zone-a", "UpToDate").await;
+    for zone in &zones {
+        scene.says(zone.name(), "UpToDate").await;
+    }
 
     // The permission is looked at when a watch is opened, so those that are open have to end.
     forbidden.store(true, Ordering::SeqCst);
     let before = faults.calls().len();
     scene.cluster.stop_api_server().await.unwrap();
-    until(DEADLINE, "the watches to have ended", || async {
-        if faults.calls().len() > before { Ok(()) } else { Err(NotYet::saw(before)) }
+    until(DEADLINE, "the watch of pods to have ended", || async {
+        let calls = faults.calls();
+        if calls.iter().skip(before).any(reads_pods) {
+            Ok(())
+        } else {
+            Err(NotYet::saw(calls.len() - before))
+        }
     })
     .await;
     scene.cluster.start_api_server().await.unwrap();
+    // A server that has just started answers before it knows all roles, and sets are read before pods.
+    let sets = kube::Api::<StatefulSet>::namespaced(account.client.clone(), &scene.namespace);
+    until(DEADLINE, "the operator to be permitted to list sets", || async {
+        sets.list(&ListParams::default()).await.map(|_| ()).map_err(NotYet::saw)
+    })
+    .await;
     scene.change(&zones, &Template::new("v2")).await;
     let words = scene.says("zone-a", "ViewUnconfirmed").await;
     assert!(words.contains("cannot list pods in namespace"), "{words}");
@@ -110,6 +123,12 @@ async fn pods_that_can_be_neither_listed_nor_watched_keep_others_from_being_repl
     scene.rolled(&zones, "v2").await;
     operator.stop().await;
     assert_eq!(scene.finish().await, 4);
+}
+
+/// Whether it lists or watches pods.
+fn reads_pods(call: &Call) -> bool {
+    let path = call.path.split('?').next().unwrap_or_default();
+    call.write.is_none() && path.ends_with("/pods")
 }
 
 async fn a_server_that_does_not_stream_lists_is_listed_page_by_page(scene: Scene) {

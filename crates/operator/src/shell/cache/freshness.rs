@@ -52,6 +52,10 @@ enum Gap {
 }
 
 impl Pulse {
+    fn concerns(&self, reads: &[Resource], namespace: &str) -> bool {
+        reads.contains(&self.resource) && self.namespace.as_deref().is_none_or(|ns| ns == namespace)
+    }
+
     fn is_confirmed(&self, now: Instant) -> bool {
         self.gap == Gap::None && self.heard.is_some_and(|heard| now.duration_since(heard) <= SILENCE_LIMIT)
     }
@@ -127,11 +131,16 @@ impl Freshness {
     pub(super) fn doubt(&self, reads: &[Resource], namespace: &str) -> Option<Doubt> {
         let now = Instant::now();
         let sources = self.sources();
-        let concerned = sources.iter().filter(|pulse| {
-            reads.contains(&pulse.resource) && pulse.namespace.as_deref().is_none_or(|ns| ns == namespace)
-        });
+        let concerned = sources.iter().filter(|pulse| pulse.concerns(reads, namespace));
         let doubts = concerned.filter(|pulse| !pulse.is_confirmed(now)).map(Pulse::doubt);
         doubts.max_by_key(|doubt| doubt.failing)
+    }
+
+    /// The numbers of the sources of these resources in a namespace.
+    pub(super) fn concerned(&self, reads: &[Resource], namespace: &str) -> Vec<usize> {
+        let sources = self.sources();
+        let concerned = sources.iter().enumerate().filter(|(_, pulse)| pulse.concerns(reads, namespace));
+        concerned.map(|(number, _)| number).collect()
     }
 
     /// How many sources of each resource are unconfirmed.

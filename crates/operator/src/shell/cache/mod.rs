@@ -193,6 +193,14 @@ impl Cache {
         self.progress.borrow().completed.values().all(|completed| *completed >= round.0)
     }
 
+    /// Whether every source of these resources in a namespace has completed that round: whoever reads nothing else need not
+    /// wait for sources that fail elsewhere.
+    pub fn has_listed(&self, round: Round, reads: &[Resource], namespace: &str) -> bool {
+        let concerned = self.freshness.concerned(reads, namespace);
+        let progress = self.progress.borrow();
+        concerned.iter().all(|source| progress.completed.get(source).is_some_and(|done| *done >= round.0))
+    }
+
     /// Waits until every source has completed that round.
     pub async fn completed(&self, round: Round) {
         let mut progress = self.progress.subscribe();

@@ -76,6 +76,19 @@ impl ReadObject {
         &self.name.1
     }
 
+    /// Whether it could be read.
+    pub(in crate::shell) fn is_decoded(&self) -> bool {
+        self.undecodable.is_none()
+    }
+
+    /// The PhasedRollout whose mark a set carries.
+    pub(in crate::shell) fn mark(&self) -> Option<&str> {
+        match &self.row {
+            Row::Set(Some(set)) => set.row.steering.phased_rollout.as_deref(),
+            _ => None,
+        }
+    }
+
     fn resource(&self) -> Resource {
         match self.row {
             Row::Set(_) => Resource::StatefulSets,

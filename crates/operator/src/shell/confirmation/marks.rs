@@ -1,26 +1,10 @@
 //! Reading which sets of a namespace carry the mark of a PhasedRollout, whatever the view shows of them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-
-use serde::Deserialize;
-use sts_plus_api::keys;
 
 use super::{CONFIRMED_WITHIN, Confirmer};
 use crate::shell::api::Resource;
 use crate::shell::cache::{Part, Reading};
-
-#[derive(Deserialize)]
-struct Marked {
-    metadata: MarkedMeta,
-}
-
-#[derive(Deserialize)]
-struct MarkedMeta {
-    name: Box<str>,
-    #[serde(default)]
-    annotations: HashMap<String, String>,
-}
 
 impl Confirmer<'_> {
     /// Lists the sets of the namespace consistently and takes in those that carry the mark of this PhasedRollout; what could
@@ -38,13 +22,16 @@ impl Confirmer<'_> {
     async fn read_marks(&self, rollout: &str) -> Result<(), String> {
         let namespace = self.namespace();
         let listed = self.list(Resource::StatefulSets, None).await?;
+        // Of those that the cache has at this version the view shows the mark.
         for object in listed.objects {
-            let set: Marked = serde_json::from_str(&object)
-                .map_err(|error| format!("unreadable set in namespace {namespace}: {error}"))?;
-            if set.metadata.annotations.get(keys::PHASED_ROLLOUT).is_some_and(|mark| mark == rollout) {
-                let part = Part::Set { namespace: Arc::clone(namespace), name: set.metadata.name.into() };
+            let name = object.name();
+            if !object.is_decoded() {
+                return Err(format!("the set {namespace}/{name} cannot be read"));
+            }
+            if object.mark() == Some(rollout) {
+                let part = Part::Set { namespace: Arc::clone(namespace), name: Arc::clone(name) };
                 let (parts, version) = (vec![part], listed.version.clone());
-                self.cache.confirm(&Reading { parts, version, objects: vec![object], gone: Vec::new() });
+                self.cache.confirm(Reading { parts, version, objects: vec![object], gone: Vec::new() });
             }
         }
         Ok(())

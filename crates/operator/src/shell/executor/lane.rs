@@ -33,6 +33,14 @@ const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 /// How often a lane whose own writes the watch does not show is read instead.
 const READ_EVERY: Duration = Duration::from_secs(5);
 
+/// What is read together where a watch does not show our own writes. What cannot be read concerns whoever looks at it, and
+/// nobody else: pods are replaced and recreated although rollouts can be neither listed nor watched.
+const READ_TOGETHER: [&[Resource]; 3] =
+    [&SETS_AND_PODS, &[Resource::PhasedRollouts], &[Resource::Claims, Resource::Revisions]];
+
+/// What can carry the mark of a PhasedRollout.
+const MARKED: [Resource; 1] = [Resource::StatefulSets];
+
 /// Exclusive leave to plan for a domain and to carry the plan out.
 #[derive(Debug)]
 pub struct Lane<'e> {
@@ -40,12 +48,12 @@ pub struct Lane<'e> {
     epoch: Epoch,
     domain: Domain,
     expectations: OwnedMutexGuard<Expectations>,
-    /// The view that is planned on is confirmed.
-    confirmed: bool,
+    /// The resources of which the view that is planned on is confirmed.
+    confirmed: Vec<Resource>,
     /// It is confirmed which sets of the namespace carry a mark.
     marks_confirmed: bool,
-    /// Why the view cannot be confirmed.
-    doubt: Option<Arc<str>>,
+    /// The resources of which the view cannot be confirmed, and why.
+    doubts: Vec<(Resource, Arc<str>)>,
     /// After the expectations: fields are dropped in their order, and whoever is woken must find the lane free.
     turn: Turn,
 }
@@ -72,9 +80,9 @@ impl<'e> Lane<'e> {
         expectations: OwnedMutexGuard<Expectations>,
         slot: Arc<Slot>,
     ) -> Result<Self, Halt> {
-        let (confirmed, marks_confirmed, doubt, turn) = (false, false, None, Turn(slot));
+        let (confirmed, marks_confirmed, doubts, turn) = (Vec::new(), false, Vec::new(), Turn(slot));
         let mut lane =
-            Self { executor, epoch, domain, expectations, confirmed, marks_confirmed, doubt, turn };
+            Self { executor, epoch, domain, expectations, confirmed, marks_confirmed, doubts, turn };
         lane.settle().await?;
         Ok(lane)
     }
@@ -84,54 +92,55 @@ impl<'e> Lane<'e> {
         self.epoch
     }
 
-    /// The domain that it belongs to.
-    pub fn domain(&self) -> &Domain {
-        &self.domain
+    /// Why nothing may be disrupted by a plan that reads these resources, where that is known already.
+    pub fn doubt(&self, reads: &[Resource]) -> Option<&Arc<str>> {
+        self.doubts.iter().find(|(resource, _)| reads.contains(resource)).map(|(_, why)| why)
     }
 
-    /// Why the view must not be disrupted on, where that is known already.
-    pub fn doubt(&self) -> Option<&Arc<str>> {
-        self.doubt.as_ref()
+    fn set_doubt(&mut self, reads: &[Resource], why: &Arc<str>) {
+        self.doubts.extend(reads.iter().map(|resource| (*resource, Arc::clone(why))));
     }
 
     /// Makes sure that a plan which disrupts something rests on what the cluster is: at no cost where every source of what
     /// it reads is confirmed and was listed in this term; otherwise the domain is read, and must be planned for once more.
     pub async fn confirm(&mut self, reads: &[Resource]) -> Result<Basis, Halt> {
-        if let Some(why) = &self.doubt {
-            return Err(Halt::Unconfirmed(Arc::clone(why)));
+        if let Some(why) = self.doubt(reads).cloned() {
+            // Of all that the plan reads, so that nothing of it is sent.
+            self.set_doubt(reads, &why);
+            return Err(Halt::Unconfirmed(why));
         }
-        if self.confirmed {
+        if self.is_confirmed(reads) {
             return Ok(Basis::Confirmed);
         }
         let doubt = self.executor.cache.doubt(reads, &self.domain.namespace);
-        if doubt.is_none() && self.is_known_in_term() {
-            self.confirmed = true;
+        if doubt.is_none() && self.is_known_in_term(reads) {
+            self.confirmed.extend(reads);
             return Ok(Basis::Confirmed);
         }
-        self.executor.list_everything(doubt.as_ref(), self.epoch)?;
+        self.executor.list_everything((reads, &self.domain.namespace), doubt.as_ref(), self.epoch)?;
         self.read(reads).await.map_err(Halt::Unconfirmed)?;
-        self.confirmed = true;
+        self.confirmed.extend(reads);
         Ok(Basis::Renewed)
     }
 
     /// Makes sure that the view shows every set of the namespace that carries the mark of a PhasedRollout, also one outside of
     /// the domain, before the finalizer of that PhasedRollout is removed. Costs as much as [`Self::confirm`].
     pub async fn confirm_marks(&mut self, rollout: &str) -> Result<Basis, Halt> {
-        if let Some(why) = &self.doubt {
+        if let Some(why) = self.doubt(&MARKED) {
             return Err(Halt::Unconfirmed(Arc::clone(why)));
         }
         if self.knows_marks() {
             return Ok(Basis::Confirmed);
         }
         let Executor { api, cache, .. } = self.executor;
-        let doubt = cache.doubt(&[Resource::StatefulSets], &self.domain.namespace);
-        self.executor.list_everything(doubt.as_ref(), self.epoch)?;
+        let doubt = cache.doubt(&MARKED, &self.domain.namespace);
+        self.executor.list_everything((&MARKED, &self.domain.namespace), doubt.as_ref(), self.epoch)?;
         let read = Confirmer { api, cache, domain: &self.domain }.confirm_marks(rollout).await;
         self.executor.count_confirmation(if read.is_ok() { "confirmed" } else { "failed" });
         if let Err(why) = read {
             let namespace = &self.domain.namespace;
             tracing::warn!(%namespace, rollout, "the finalizer is not removed: {why}");
-            self.doubt = Some(Arc::clone(&why));
+            self.set_doubt(&MARKED, &why);
             return Err(Halt::Unconfirmed(why));
         }
         self.marks_confirmed = true;
@@ -140,16 +149,20 @@ impl<'e> Lane<'e> {
 
     /// Whether the view shows every mark of the namespace.
     fn knows_marks(&self) -> bool {
-        let Executor { cache, .. } = self.executor;
-        let doubt = || cache.doubt(&[Resource::StatefulSets], &self.domain.namespace);
-        self.marks_confirmed || (self.executor.has_listed_everything_in(self.epoch) && doubt().is_none())
+        let (executor, namespace) = (self.executor, &self.domain.namespace);
+        let is_listed = || executor.has_listed_in(self.epoch, &MARKED, namespace);
+        self.marks_confirmed || (is_listed() && executor.cache.doubt(&MARKED, namespace).is_none())
     }
 
-    /// Whether the domain was read, or everything listed, in this term.
-    fn is_known_in_term(&self) -> bool {
-        let read = *lock(&self.turn.0.read);
-        read.is_some_and(|(epoch, _)| epoch == self.epoch)
-            || self.executor.has_listed_everything_in(self.epoch)
+    fn is_confirmed(&self, reads: &[Resource]) -> bool {
+        reads.iter().all(|resource| self.confirmed.contains(resource))
+    }
+
+    /// Whether each of these resources was read of the domain, or everything listed, in this term.
+    fn is_known_in_term(&self, reads: &[Resource]) -> bool {
+        let read = lock(&self.turn.0.read);
+        let is_read = |resource: &Resource| read.get(resource).is_some_and(|(epoch, _)| *epoch == self.epoch);
+        self.executor.has_listed_in(self.epoch, reads, &self.domain.namespace) || reads.iter().all(is_read)
     }
 
     /// Reads the domain consistently.
@@ -159,35 +172,59 @@ impl<'e> Lane<'e> {
         self.executor.count_confirmation(if read.is_ok() { "confirmed" } else { "failed" });
         match read {
             Ok(()) => {
-                *lock(&self.turn.0.read) = Some((self.epoch, Instant::now()));
+                let read_at = (self.epoch, Instant::now());
+                lock(&self.turn.0.read).extend(reads.iter().map(|resource| (*resource, read_at)));
                 Ok(())
             }
             Err(why) => {
                 let Domain { namespace, group } = &self.domain;
-                tracing::warn!(%namespace, domain = %group, "nothing is disrupted: {why}");
-                self.doubt = Some(Arc::clone(&why));
+                tracing::warn!(%namespace, domain = %group, "what rests on this is not disrupted: {why}");
+                self.set_doubt(reads, &why);
                 Err(why)
             }
         }
     }
 
-    /// Own writes are not shown by a watch that fails or is silent: the domain is read instead, now and then. Where that
-    /// fails, too, the lane can be planned in, and nothing disrupted.
+    /// Own writes are not shown by a watch that fails or is silent: what is awaited is read instead, now and then. Where that
+    /// fails, too, the lane can be planned in, and nothing disrupted by whoever looks at it.
     async fn read_own_writes(&mut self) -> Result<(), Halt> {
-        let Some(until) = self.expectations.awaited_until() else { return Ok(()) };
+        for together in READ_TOGETHER {
+            self.read_awaited(together).await?;
+        }
+        Ok(())
+    }
+
+    async fn read_awaited(&mut self, together: &[Resource]) -> Result<(), Halt> {
+        let is_awaited = |resource: &&Resource| self.expectations.awaited_until(**resource).is_some();
+        let awaited: Vec<_> = together.iter().filter(is_awaited).copied().collect();
+        let until = awaited.iter().filter_map(|resource| self.expectations.awaited_until(*resource)).min();
+        let Some(until) = until else { return Ok(()) };
         let now = Instant::now();
         let not_shown = Halt::NotSeenYet { until: until.min(now + LOOK_AGAIN) };
-        let read = *lock(&self.turn.0.read);
-        let lately = read.is_some_and(|(_, at)| now.duration_since(at) < READ_EVERY);
-        if lately || self.executor.cache.doubt(&SETS_AND_PODS, &self.domain.namespace).is_none() {
+        let Some(doubt) = self.executor.cache.doubt(&awaited, &self.domain.namespace) else {
+            return Err(not_shown);
+        };
+        // Claims and revisions are not read. Where they may only be late it is not reported at once that they are in doubt.
+        if !together.iter().all(|resource| Confirmer::reads(*resource)) {
+            let has_waited = until + READ_EVERY <= now + SEEN_WITHIN;
+            if !doubt.failing && !has_waited {
+                return Err(not_shown);
+            }
+            self.set_doubt(together, &doubt.why.into());
+            return Ok(());
+        }
+        let lately = |(_, at): &(Epoch, Instant)| now.duration_since(*at) < READ_EVERY;
+        let is_read = |resource: &Resource| lock(&self.turn.0.read).get(resource).is_some_and(lately);
+        if together.iter().all(is_read) {
             return Err(not_shown);
         }
-        if self.read(&SETS_AND_PODS).await.is_err() {
+        if self.read(together).await.is_err() {
             return Ok(());
         }
         let store = &self.executor.store;
         self.expectations.look(|object| (store.seen(object), store.reached(object)), Instant::now());
-        if self.expectations.awaited_until().is_some() { Err(not_shown) } else { Ok(()) }
+        let is_shown = |resource: &Resource| self.expectations.awaited_until(*resource).is_none();
+        if together.iter().all(is_shown) { Ok(()) } else { Err(not_shown) }
     }
 
     /// Whether a write may be sent as far as the view is concerned.
@@ -196,7 +233,7 @@ impl<'e> Lane<'e> {
         if !action.needs_confirmed_view() || self.executor.gate.open() != Some(self.epoch) {
             return Ok(());
         }
-        if let Some(why) = &self.doubt {
+        if let Some(why) = self.doubt(&SETS_AND_PODS) {
             return Err(Halt::Unconfirmed(Arc::clone(why)));
         }
         if action.removes_finalizer() {
@@ -204,7 +241,7 @@ impl<'e> Lane<'e> {
             return if self.knows_marks() { Ok(()) } else { Err(Halt::Unconfirmed(unread())) };
         }
         let doubt = self.executor.cache.doubt(&SETS_AND_PODS, &self.domain.namespace);
-        if self.confirmed || (doubt.is_none() && self.is_known_in_term()) {
+        if self.is_confirmed(&SETS_AND_PODS) || (doubt.is_none() && self.is_known_in_term(&SETS_AND_PODS)) {
             return Ok(());
         }
         let why = doubt.map_or("the view is from before this term".to_owned(), |doubt| doubt.why);
@@ -217,13 +254,7 @@ impl<'e> Lane<'e> {
         // In this order: what is taken in between the two is then shown as well.
         let view = |object: &Object| (store.seen(object), store.reached(object));
         self.expectations.look(view, Instant::now());
-        let mut unread = self.expectations.to_read().into_iter();
-        while let Some(unknown) = unread.next() {
-            if let Err(halt) = self.read_back(unknown).await {
-                unread.for_each(|unknown| self.expectations.lost_answer(unknown));
-                return Err(halt);
-            }
-        }
+        self.read_back_unknown().await?;
         self.expectations.look(view, Instant::now());
         if planted::has(Bug::OwnWritesNotAwaited) {
             return Ok(());
@@ -231,31 +262,56 @@ impl<'e> Lane<'e> {
         self.read_own_writes().await
     }
 
-    /// Reads an object of unknown state; the view must then be at least as new as what was read.
-    async fn read_back(&mut self, unknown: Unknown) -> Result<(), Halt> {
+    /// Reads the objects of writes whose outcome is unknown. Where one cannot be read the lane can be planned in, and nothing
+    /// disrupted by whoever looks at its resource.
+    async fn read_back_unknown(&mut self) -> Result<(), Halt> {
+        for unknown in self.expectations.to_read().to_vec() {
+            let Object { kind, namespace, name } = &unknown.object;
+            let resource = Resource::from(*kind);
+            if self.doubt(&[resource]).is_some() {
+                continue;
+            }
+            match self.read_back(&unknown).await {
+                Ok(expectation) => {
+                    self.expectations.found_out(&unknown);
+                    tracing::info!(%namespace, %name, ?expectation, "read back");
+                    if let Some(expectation) = expectation {
+                        self.expectations.expect(unknown.object, expectation, Instant::now());
+                    }
+                }
+                Err(ApiError::Throttled { retry_after }) => return Err(Halt::Throttled { retry_after }),
+                Err(error) => {
+                    let why = format!(
+                        "cannot get {resource} {namespace}/{name} to find out what became of a write: {error}"
+                    );
+                    tracing::warn!(%namespace, domain = %self.domain.group, "nothing is disrupted: {why}");
+                    self.set_doubt(&[resource], &why.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads an object of unknown state; what the view must show then, so that it is at least as new as what was read.
+    async fn read_back(&self, unknown: &Unknown) -> Result<Option<Expectation>, ApiError> {
         let text = |value: &Value, key: &str| -> Box<str> {
             value.pointer(&format!("/metadata/{key}")).and_then(Value::as_str).unwrap_or_default().into()
         };
         let read = self.executor.api.get(place(&unknown.object)).await;
-        let expectation = match (read, &unknown.uid) {
-            (Ok(value), None) => Expectation::Shown { resource_version: text(&value, "resourceVersion") },
+        Ok(match (read, &unknown.uid) {
+            (Ok(value), None) => {
+                Some(Expectation::Shown { resource_version: text(&value, "resourceVersion") })
+            }
             // It was not created. Should the request still be on its way, the name keeps it from counting twice.
-            (Err(ApiError::NotFound(_)), None) => return Ok(()),
+            (Err(ApiError::NotFound(_)), None) => None,
             (Ok(value), Some(uid)) if text(&value, "uid") == *uid => {
-                Expectation::AtLeast { uid: uid.clone(), resource_version: text(&value, "resourceVersion") }
+                let resource_version = text(&value, "resourceVersion");
+                Some(Expectation::AtLeast { uid: uid.clone(), resource_version })
             }
             // Also when its successor is there: the view may not even know that it went.
-            (Ok(_) | Err(ApiError::NotFound(_)), Some(uid)) => Expectation::Gone { uid: uid.clone() },
-            (Err(error), _) => {
-                // Still unknown: nothing is disrupted before it can be read.
-                self.expectations.lost_answer(unknown);
-                return Err(error.into());
-            }
-        };
-        let object = unknown.object;
-        tracing::info!(namespace = %object.namespace, name = %object.name, ?expectation, "read back");
-        self.expectations.expect(object, expectation, Instant::now());
-        Ok(())
+            (Ok(_) | Err(ApiError::NotFound(_)), Some(uid)) => Some(Expectation::Gone { uid: uid.clone() }),
+            (Err(error), _) => return Err(error),
+        })
     }
 
     /// As [`Self::carry_out`], where only a plan that was carried out to its end matters.
