@@ -1,6 +1,7 @@
 //! A request on its way, as the simulator looks at it.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
@@ -26,11 +27,13 @@ pub struct Call {
     pub query: String,
     /// What it carries.
     pub body: Bytes,
+    /// When it left its operator, since the run began.
+    pub left: Duration,
 }
 
 impl Call {
-    /// Reads a request.
-    pub fn read(head: &Parts, body: Bytes) -> Self {
+    /// Reads a request that leaves now.
+    pub fn read(head: &Parts, body: Bytes, left: Duration) -> Self {
         let mut rest = head.uri.path().trim_matches('/').split('/');
         let group = match rest.next() {
             Some("apis") => rest.next().unwrap_or_default(),
@@ -52,6 +55,7 @@ impl Call {
             subresource: part(2),
             query: head.uri.query().unwrap_or_default().to_owned(),
             body,
+            left,
         }
     }
 

@@ -34,6 +34,7 @@ pub mod people;
 pub mod prometheus;
 pub mod run;
 pub mod sight;
+pub mod steps;
 pub mod terms;
 pub mod trace;
 pub mod truth;

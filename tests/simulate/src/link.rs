@@ -23,7 +23,7 @@ use crate::call::Call;
 use crate::dice::Dice;
 use crate::faults::{Fault, Plan};
 use crate::monitor::Monitor;
-use crate::sight::Sight;
+use crate::sight::{self, Sight};
 use crate::trace::Trace;
 
 /// The usual way of a request to the server and back.
@@ -144,7 +144,7 @@ impl Link {
     async fn pass(self, request: Request<Body>) -> Result<Answer, BoxError> {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
-        let call = Call::read(&head, body.clone());
+        let call = Call::read(&head, body.clone(), self.net.now());
         let request = || Request::from_parts(head.clone(), Body::from(body.clone()));
         if self.dead.load(Ordering::Relaxed) {
             return std::future::pending().await;
@@ -212,7 +212,7 @@ impl Link {
             && !call.writes()
             && call.name.is_empty()
         {
-            return match variant / 5 % 5 {
+            return match sight::way(variant) {
                 0 => Fate::Answered { code: 403, retry_after: None },
                 1 => Fate::Answered { code: 500, retry_after: None },
                 2 if call.watches() => Fate::Answered { code: 410, retry_after: None },

@@ -15,16 +15,13 @@ use crate::call::Call;
 use crate::faults::Plan;
 use crate::prometheus::Heard;
 use crate::sight::Sight;
+use crate::steps::Steps;
 use crate::terms::Terms;
 use crate::trace::Trace;
 use crate::truth::{BEHIND, Pod, Set, Truth, text};
 
-/// A gate's last pass may be older than its own rule says by what a write takes on the way, twice.
-const GATE_SLACK: Duration = Duration::from_secs(45);
 /// A gate's time is counted in whole seconds, and seen when it is written.
 const DEADLINE_SLACK: Duration = Duration::from_secs(5);
-/// What was answered so shortly before a step may not have reached the decision about it.
-const UNDER_WAY: Duration = Duration::from_secs(2);
 
 /// The one who looks; clones are the same.
 #[derive(Clone)]
@@ -34,46 +31,34 @@ pub struct Monitor {
     began: Instant,
     inner: Arc<Mutex<Inner>>,
     taken: Arc<Notify>,
-    lowered: Arc<Notify>,
+    pub(super) lowered: Arc<Notify>,
 }
 
 #[derive(Default)]
-struct Inner {
+pub(super) struct Inner {
     seen: u64,
-    truth: Truth,
+    pub(super) truth: Truth,
     /// Where an operator has taken a pod that served, and none has served since.
     emptied: BTreeMap<String, String>,
     /// Pods that an operator has released by lowering a partition and that the StatefulSet controller has not deleted, each
     /// with its set and UID.
-    released: BTreeMap<String, (String, String)>,
+    pub(super) released: BTreeMap<String, (String, String)>,
     violations: Vec<String>,
     /// When something other than a lease or a node last changed, and what.
     last_change: (Duration, String),
     /// Versions over time, every few seconds.
     versions: Vec<(Duration, u64)>,
     /// What Prometheus answered.
-    heard: Vec<Heard>,
-    /// The lowest partition that operators gave each set since its template changed, and when that was: the gates down to
-    /// it have passed.
-    passed: BTreeMap<String, Passed>,
+    pub(super) heard: Vec<Heard>,
+    pub(super) steps: Steps,
     /// Claims that a set has given to a pod, as its policy says, by the UID of that set.
     condemned: BTreeMap<String, String>,
     /// How often operators have deleted the pods of each name.
     deletions: BTreeMap<String, u64>,
     /// The gates that each rollout has shown, by when they say that they began, and when they were first seen.
     gates: BTreeMap<(String, String), Duration>,
-    absence: Absence,
-    terms: Terms,
-}
-
-/// How far an operator has come with a template.
-#[derive(Clone, Copy)]
-struct Passed {
-    /// Since when the set has that template.
-    template: Duration,
-    /// The lowest partition, and when it was first written. A foreign partition that is taken back begins no new step.
-    partition: u64,
-    at: Duration,
+    pub(super) absence: Absence,
+    pub(super) terms: Terms,
 }
 
 /// What a write was about when it was sent.
@@ -85,12 +70,7 @@ pub struct Sent {
 impl Monitor {
     /// One who looks at a server from now on.
     pub fn new(server: Server, trace: Trace, plan: &Plan, sight: &Sight) -> Self {
-        let inner = Inner {
-            seen: server.version(),
-            absence: Absence::new(plan, sight),
-            terms: Terms::new(plan),
-            ..Inner::default()
-        };
+        let inner = Inner { seen: server.version(), absence: Absence::new(plan, sight), ..Inner::default() };
         Self {
             server,
             trace,
@@ -153,6 +133,9 @@ impl Monitor {
         if plural == "phasedrollouts" && !told.deleted {
             self.judge_status(inner, now, name, told);
         }
+        if plural == "phasedrollouts" && told.deleted {
+            inner.steps.released(now, &inner.truth, &text(&object["spec"]["targetRef"]));
+        }
         inner.truth.take(now, plural, name, object, told.deleted);
         inner.absence.note(now, &inner.truth);
         let Inner { emptied, released, truth, .. } = inner;
@@ -178,7 +161,7 @@ impl Monitor {
     }
 
     /// Pods of the other sets of a set's group that are down, or about to be, by an operator's own doing.
-    fn disturbed_elsewhere(inner: &Inner, name: &str, set: &Set) -> Vec<String> {
+    pub(super) fn disturbed_elsewhere(inner: &Inner, name: &str, set: &Set) -> Vec<String> {
         let Inner { emptied, released, truth, .. } = inner;
         let is_neighbour = |other: &str| {
             other != name
@@ -203,9 +186,8 @@ impl Monitor {
         }
         let set = inner.truth.sets.get(&text(&status["target"]["name"]));
         let set = set.filter(|set| set.uid == text(&status["target"]["uid"]));
-        let goes_back = matches!(status["phase"].as_str(), Some("RollingBack" | "RolledBack"));
         let mut broken = Vec::new();
-        if goes_back
+        if is_back(status)
             && before["phase"] != status["phase"]
             && set.is_some_and(|set| set.template.never_changed())
         {
@@ -221,6 +203,9 @@ impl Monitor {
         {
             let took = now.saturating_sub(began).as_secs();
             broken.push(format!("{name} has failed by its deadline of {} s after {took} s", limit.as_secs()));
+        }
+        if before["failure"].is_null() && !status["failure"].is_null() {
+            inner.steps.failed(now, &inner.truth, &text(&object["spec"]["targetRef"]));
         }
         for words in broken {
             self.violate(inner, words);
@@ -273,7 +258,7 @@ impl Monitor {
             self.judge_preconditions(&mut inner, who, call);
             if let Some(pod) = sent.pod.filter(|_| accepted) {
                 self.taken.notify_waiters();
-                self.judge_deletion(&mut inner, now, who, &pod);
+                self.judge_deletion(&mut inner, now, who, call, &pod);
             }
         }
         if call.plural == "statefulsets"
@@ -302,7 +287,7 @@ impl Monitor {
         }
     }
 
-    fn judge_deletion(&self, inner: &mut Inner, now: Duration, who: &str, pod: &Pod) {
+    fn judge_deletion(&self, inner: &mut Inner, now: Duration, who: &str, call: &Call, pod: &Pod) {
         *inner.deletions.entry(pod.name.clone()).or_default() += 1;
         let Some((name, set)) =
             pod.set.as_ref().and_then(|name| Some((name.clone(), inner.truth.sets.get(name)?.clone())))
@@ -357,9 +342,11 @@ impl Monitor {
         }
         // Whoever goes serving must be outdated, as far as anybody could know, or be on the way back.
         let wanted = set.update.within(now, BEHIND).collect::<Vec<_>>();
-        let observed = status["observedGeneration"] == set.object["metadata"]["generation"];
+        let observed = status["observedGeneration"].as_u64() >= Some(set.template_generation);
         let settled = observed && set.template.since() + BEHIND < now && wanted.len() == 1;
-        let goes_back = pod.ordinal() < set.partition && status["currentRevision"] != pod.revision.as_str();
+        let goes_back = inner.truth.rollouts_of(&name).any(goes_back)
+            && pod.ordinal() < set.partition
+            && status["currentRevision"] != pod.revision.as_str();
         let is_updated = wanted.first().is_some_and(|update| **update == pod.revision);
         if pod.serves() && settled && is_updated && !goes_back {
             broken.push(format!("I13: {who} deletes {}, which serves and is up to date", pod.name));
@@ -367,7 +354,7 @@ impl Monitor {
         if pod.serves() && inner.absence.is_blind() {
             broken.push(format!("I14: {who} deletes {} although nobody can see what there is", pod.name));
         }
-        if pod.serves() && set.strategy == "OnDelete" && inner.terms.is_unread(now, who) {
+        if pod.serves() && set.strategy == "OnDelete" && inner.terms.is_unread(who, call) {
             broken.push(format!("rule C: {who} deletes {} before it has read pods in its term", pod.name));
         }
         if pod.serves()
@@ -384,128 +371,6 @@ impl Monitor {
         }
         if pod.serves() {
             inner.emptied.insert(pod.name.clone(), name);
-        }
-    }
-
-    /// An operator has written a set that has a partition: has a pod passed a gate, and might it?
-    fn judge_step(
-        &self,
-        inner: &mut Inner,
-        now: Duration,
-        who: &str,
-        call: &Call,
-        before: u64,
-        outdated: &[u64],
-    ) {
-        let Some(set) = inner.truth.sets.get(&call.name).cloned() else { return };
-        let after = set.partition.unwrap_or(0);
-        for ordinal in outdated.iter().filter(|ordinal| (after..before).contains(*ordinal)) {
-            let name = format!("{}-{ordinal}", call.name);
-            if let Some(pod) = inner.truth.pods.get(&name).filter(|pod| !pod.terminating) {
-                inner.released.insert(name, (call.name.clone(), pod.uid.clone()));
-            }
-        }
-        // A foreign partition that is taken back lets nobody pass who had not passed before.
-        let changed = set.template.since();
-        let first = Passed { template: changed, partition: u64::MAX, at: changed };
-        let known = inner.passed.get(&call.name).copied().filter(|known| known.template == changed);
-        let Passed { partition: passed, at: began, .. } = known.unwrap_or(first);
-        if after < before {
-            self.lowered.notify_waiters();
-        }
-        if after < before.min(passed) {
-            inner.passed.insert(call.name.clone(), Passed { template: changed, partition: after, at: now });
-        }
-        let released: Vec<_> = outdated
-            .iter()
-            .filter(|ordinal| (after..before).contains(*ordinal) && **ordinal < passed)
-            .collect();
-        if released.is_empty() {
-            return;
-        }
-        let body = call.json();
-        if !body["metadata"]["resourceVersion"].is_string() || !body["metadata"]["uid"].is_string() {
-            self.violate(
-                inner,
-                format!("I5: {who} lowers the partition of {} without UID and version", call.name),
-            );
-        }
-        let rollouts: Vec<_> = inner
-            .truth
-            .rollouts
-            .values()
-            .filter(|one| one["spec"]["targetRef"] == call.name.as_str())
-            .collect();
-        let [rollout] = rollouts.as_slice() else { return };
-        let spec = &rollout["spec"];
-        let (name, check) = (text(&rollout["metadata"]["name"]), &spec["check"]);
-        if spec["skipCheck"] == true
-            || spec["standardRollingUpdate"] == true
-            || rollout["metadata"]["deletionTimestamp"].is_string()
-        {
-            return;
-        }
-        let needed = usize::try_from(check["successThreshold"].as_u64().unwrap_or(1)).unwrap_or(1);
-        let period = Duration::from_secs(check["periodSeconds"].as_u64().unwrap_or(1).max(1));
-        let limit = Duration::from_secs(check["query"]["timeoutSeconds"].as_u64().unwrap_or(10));
-        let heard: Vec<_> =
-            inner.heard.iter().filter(|heard| heard.rollout == name && heard.at >= began).collect();
-        let refuted = heard
-            .iter()
-            .rev()
-            .find(|heard| !heard.passed && *heard.who == *who && heard.at + UNDER_WAY < now)
-            .map(|heard| heard.at);
-        let passes: Vec<_> =
-            heard.iter().filter(|heard| heard.passed && refuted.is_none_or(|at| heard.at > at)).collect();
-        let fresh = (2 * period).max(period + 2 * limit) + GATE_SLACK;
-        let mut broken = Vec::new();
-        let elsewhere = Self::disturbed_elsewhere(inner, &call.name, &set);
-        if !elsewhere.is_empty() {
-            broken.push(format!(
-                "I3: {who} releases {released:?} of {} while {} of another zone are down by its own doing, or about to be",
-                call.name,
-                elsewhere.join(", ")
-            ));
-        }
-        let serves = |ordinal: &&&u64| {
-            inner.truth.pods.get(&format!("{}-{ordinal}", call.name)).is_some_and(Pod::serves)
-        };
-        let costs = released.iter().any(|ordinal| serves(&ordinal));
-        if costs && inner.absence.is_blind() {
-            broken.push(format!(
-                "I14: {who} releases {released:?} of {} although nobody can see what there is",
-                call.name
-            ));
-        }
-        if costs && let Some(other) = inner.absence.long_elsewhere(now, &inner.truth, &call.name, &set) {
-            broken.push(format!(
-                "I14: {who} releases {released:?} of {} although {other} of another zone has long not served",
-                call.name
-            ));
-        }
-        if costs && inner.terms.is_unread(now, who) {
-            broken.push(format!(
-                "rule C: {who} releases {released:?} of {} before it has read pods in its term",
-                call.name
-            ));
-        }
-        if released.len() > 1 {
-            broken.push(format!("I6: {who} lets {released:?} of {} pass one gate", call.name));
-        }
-        if passes.len() < needed {
-            broken.push(format!(
-                "I6: {who} lets {released:?} of {} pass after {} of {needed} passes in a row",
-                call.name,
-                passes.len()
-            ));
-        } else if passes.last().is_none_or(|last| last.at + fresh < now) {
-            broken.push(format!(
-                "I6: {who} lets {released:?} of {} pass although the last answer is old",
-                call.name
-            ));
-        }
-        for words in broken {
-            self.violate(inner, words);
         }
     }
 
@@ -571,7 +436,7 @@ impl Monitor {
         self.lock().violations.clone()
     }
 
-    fn violate(&self, inner: &mut Inner, words: String) {
+    pub(super) fn violate(&self, inner: &mut Inner, words: String) {
         self.trace.line(&format!("!!!! {words}"));
         inner.violations.push(words);
     }
@@ -579,6 +444,16 @@ impl Monitor {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a status says that pods are brought back to an earlier revision, or were.
+fn is_back(status: &Value) -> bool {
+    matches!(status["phase"].as_str(), Some("RollingBack" | "RolledBack"))
+}
+
+/// Whether a rollout may bring pods of its update revision back.
+fn goes_back(rollout: &Value) -> bool {
+    !rollout["status"]["failure"].is_null() || is_back(&rollout["status"])
 }
 
 /// The set and the ordinal of a claim: those of the run are named `data-<set>-<ordinal>`.

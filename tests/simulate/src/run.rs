@@ -132,7 +132,7 @@ impl Script {
         let failures = match Server::new(settings) {
             Ok(server) => {
                 let began = Instant::now();
-                let sight = Sight::until(began + plan.chaos);
+                let sight = Sight::until(began + plan.chaos, &plan);
                 let monitor = Monitor::new(server.clone(), trace.clone(), &plan, &sight);
                 let streams = Dice::new(seed, "streams").happens(700);
                 let net = Net {

@@ -7,17 +7,25 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::faults::{Fault, Plan};
+
 /// Nothing is hidden.
 const CLEAR: u64 = 0;
-/// From then on nobody may rely on what was seen before: a source that is silent, because its request hangs, is relied on
-/// for 90 s, and whatever was read or decided until then arrives within 40 s, since an answer and a write may take 9 s each.
-const LOST_AFTER: Duration = Duration::from_secs(130);
+/// The ways in which requests for what is hidden fail; in the last one they hang.
+pub const WAYS: u64 = 5;
+/// From then on nobody may rely on what was seen before where requests fail: their source has failed at once, and whatever
+/// was read or decided until then arrives within this time, since an answer and a write may take 9 s each.
+const LOST_AFTER: Duration = Duration::from_secs(40);
+/// The same where a source is silent, because its request hangs or its watch stays open: it is relied on for 90 s.
+const LOST_AFTER_SILENCE: Duration = Duration::from_secs(130);
 
 /// What is hidden; clones are the same.
 #[derive(Clone, Debug)]
 pub struct Sight {
     /// From then on nothing is hidden, whoever forgets to say so.
     ends: Instant,
+    /// Whether a watch may stay open although its kind is hidden.
+    watches_stay: bool,
     hidden: Arc<AtomicU64>,
     since: Arc<Mutex<Option<Instant>>>,
     changed: Arc<Notify>,
@@ -25,8 +33,9 @@ pub struct Sight {
 
 impl Sight {
     /// Nothing is hidden yet, nor from this time on.
-    pub fn until(ends: Instant) -> Self {
-        Self { ends, hidden: Arc::default(), since: Arc::default(), changed: Arc::default() }
+    pub fn until(ends: Instant, plan: &Plan) -> Self {
+        let watches_stay = plan.has(Fault::DeadWatch);
+        Self { ends, watches_stay, hidden: Arc::default(), since: Arc::default(), changed: Arc::default() }
     }
 
     /// Hides a kind: pods four times out of five. The variant also decides how requests for it fail.
@@ -45,7 +54,9 @@ impl Sight {
     /// Whether something has been hidden for so long that nobody may rely on what was seen before.
     pub fn is_lost(&self) -> bool {
         let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
-        since.is_some_and(|since| since.elapsed() > LOST_AFTER) && Instant::now() < self.ends
+        let hangs = way(self.hidden.load(Ordering::Relaxed)) == WAYS - 1;
+        let after = if hangs || self.watches_stay { LOST_AFTER_SILENCE } else { LOST_AFTER };
+        since.is_some_and(|since| since.elapsed() > after) && Instant::now() < self.ends
     }
 
     fn set_since(&self, since: Option<Instant>) {
@@ -65,4 +76,9 @@ impl Sight {
             self.changed.notified().await;
         }
     }
+}
+
+/// In which of the [`WAYS`] requests for a hidden kind fail.
+pub fn way(variant: u64) -> u64 {
+    variant / 5 % WAYS
 }

@@ -4,32 +4,27 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::call::Call;
-use crate::faults::{Fault, Plan};
 
-/// What an operator sends just before its term ends may arrive after it has begun another one: a request takes 5 s at most.
-const UNDER_WAY: Duration = Duration::from_secs(10);
-
-/// When the terms of operators began, and when they last read the pods.
+/// The last term of each operator. What an operator sent before a term began may arrive in it: that is judged by neither.
 #[derive(Debug, Default)]
-pub struct Terms {
-    /// By operator: the transitions of the lease that it has written last, and when it first did.
-    began: BTreeMap<String, (i64, Duration)>,
-    read: BTreeMap<String, Duration>,
-    is_judged: bool,
+pub struct Terms(BTreeMap<String, Term>);
+
+#[derive(Debug)]
+struct Term {
+    /// The transitions of the lease that the operator has written.
+    transitions: i64,
+    /// When it first did.
+    began: Duration,
+    /// When the pods were first read in it.
+    read: Option<Duration>,
 }
 
 impl Terms {
-    /// No term has begun. A write that arrives long after it was decided may belong to an earlier term than it arrives in.
-    pub fn new(plan: &Plan) -> Self {
-        Self { is_judged: !plan.has(Fault::LateWrite), ..Self::default() }
-    }
-
     /// The server has acted on a write of the lease.
     pub fn lease_written(&mut self, now: Duration, who: &str, call: &Call) {
         let Some(transitions) = call.json()["spec"]["leaseTransitions"].as_i64() else { return };
-        let known = self.began.get(who).map(|(transitions, _)| *transitions);
-        if known != Some(transitions) {
-            self.began.insert(who.to_owned(), (transitions, now));
+        if self.0.get(who).is_none_or(|term| term.transitions != transitions) {
+            self.0.insert(who.to_owned(), Term { transitions, began: now, read: None });
         }
     }
 
@@ -37,15 +32,19 @@ impl Terms {
     pub fn answered(&mut self, now: Duration, who: &str, call: &Call) {
         let lists = !call.watches() || call.parameter("sendInitialEvents") == Some("true");
         let consistent = lists && call.parameter("resourceVersion").is_none_or(str::is_empty);
-        if call.plural == "pods" && call.name.is_empty() && !call.writes() && consistent {
-            self.read.insert(who.to_owned(), now);
+        if call.plural == "pods"
+            && call.name.is_empty()
+            && !call.writes()
+            && consistent
+            && let Some(term) = self.0.get_mut(who)
+        {
+            term.read.get_or_insert(now);
         }
     }
 
-    /// Whether an operator disrupts something although it has not read the pods in its term.
-    pub fn is_unread(&self, now: Duration, who: &str) -> bool {
-        let unread = |began: Duration| self.read.get(who).is_none_or(|read| *read < began);
-        let began = self.began.get(who).map(|(_, began)| *began);
-        self.is_judged && began.is_some_and(|began| unread(began) && began + UNDER_WAY < now)
+    /// Whether an operator has sent this in its term, and before it has read the pods in it.
+    pub fn is_unread(&self, who: &str, call: &Call) -> bool {
+        let unread = |term: &Term| call.left >= term.began && term.read.is_none_or(|read| read > call.left);
+        self.0.get(who).is_some_and(unread)
     }
 }

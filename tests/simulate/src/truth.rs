@@ -89,10 +89,13 @@ impl<T: PartialEq + Clone> Past<T> {
         Self(vec![(at, value)])
     }
 
-    fn put(&mut self, at: Duration, value: T) {
-        if self.0.last().is_none_or(|(_, last)| *last != value) {
+    /// Takes a value in; whether it is another one than before.
+    fn put(&mut self, at: Duration, value: T) -> bool {
+        let differs = self.0.last().is_none_or(|(_, last)| *last != value);
+        if differs {
             self.0.push((at, value));
         }
+        differs
     }
 
     /// What it has been within this time before now.
@@ -132,6 +135,8 @@ pub struct Set {
     pub partition_past: Past<Option<u64>>,
     /// Its template, over time.
     pub template: Past<String>,
+    /// The generation that its template came with.
+    pub template_generation: u64,
     /// The revision it goes to, over time.
     pub update: Past<String>,
     /// Its strategy.
@@ -205,6 +210,7 @@ impl Truth {
         let (template, update) = (spec["template"].to_string(), text(&object["status"]["updateRevision"]));
         let retention = &spec["persistentVolumeClaimRetentionPolicy"];
         let uid = text(&metadata["uid"]);
+        let generation = metadata["generation"].as_u64().unwrap_or(0);
         let known = self.sets.get(name).filter(|set| set.uid == uid).cloned();
         let mut set = known.unwrap_or_else(|| Set {
             uid,
@@ -215,6 +221,7 @@ impl Truth {
             partition,
             partition_past: Past::new(now, partition),
             template: Past::new(now, template.clone()),
+            template_generation: generation,
             update: Past::new(now, update.clone()),
             strategy: String::new(),
             image: String::new(),
@@ -228,7 +235,9 @@ impl Truth {
         set.budget.put(now, budget);
         set.partition = partition;
         set.partition_past.put(now, partition);
-        set.template.put(now, template);
+        if set.template.put(now, template) {
+            set.template_generation = generation;
+        }
         set.update.put(now, update);
         set.strategy = text(&spec["updateStrategy"]["type"]);
         set.image = text(&spec["template"]["spec"]["containers"][0]["image"]);
@@ -236,6 +245,11 @@ impl Truth {
         set.deleting = metadata["deletionTimestamp"].is_string();
         set.object = object.clone();
         self.sets.insert(name.to_owned(), set);
+    }
+
+    /// The PhasedRollouts that name a set.
+    pub fn rollouts_of(&self, set: &str) -> impl Iterator<Item = &Value> {
+        self.rollouts.values().filter(move |rollout| rollout["spec"]["targetRef"] == *set)
     }
 
     /// The pods that a set controls.
