@@ -211,6 +211,15 @@ impl Plan {
         Self::of(seed, on)
     }
 
+    /// The plan of a seed with the faults of these names, as [`Plan::names`] gives them, whatever a draw would say now.
+    pub fn named(seed: u64, names: &str) -> Result<Self, String> {
+        let named = |name: &str| {
+            let known = FAULTS.iter().find(|(_, known, ..)| *known == name.trim());
+            known.map(|(fault, ..)| *fault).ok_or_else(|| format!("there is no fault {name}"))
+        };
+        Ok(Self::of(seed, names.split(',').map(named).collect::<Result<_, _>>()?))
+    }
+
     /// The plan of a seed with these faults.
     pub fn of(seed: u64, on: BTreeSet<Fault>) -> Self {
         let dice = Dice::new(seed, "windows");

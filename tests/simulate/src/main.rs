@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use sts_plus_planner::planted::BUGS;
-use sts_plus_simulate::faults::FAULTS;
+use sts_plus_simulate::faults::{FAULTS, Plan};
 use sts_plus_simulate::run::{Report, Script, replay};
 
 /// More threads than this would only wait for each other.
@@ -32,6 +32,9 @@ struct Arguments {
     /// Runs only the seeds that have this fault.
     #[arg(long)]
     with: Option<String>,
+    /// Gives the seeds these faults instead of those that they draw: names, with commas between them.
+    #[arg(long)]
+    faults: Option<String>,
     /// Ends with the first bad seed.
     #[arg(long)]
     until_bad: bool,
@@ -54,7 +57,10 @@ fn main() -> ExitCode {
         let known = FAULTS.iter().find(|(_, name, ..)| name == wanted);
         known.map(|(fault, ..)| *fault).ok_or_else(|| format!("there is no fault {wanted}"))
     });
-    let (bug, with) = match bug.transpose().and_then(|bug| Ok((bug, with.transpose()?))) {
+    let faults = arguments.faults.as_deref();
+    let known = faults.map_or(Ok(()), |names| Plan::named(0, names).map(|_| ()));
+    let read = known.and_then(|()| Ok((bug.transpose()?, with.transpose()?)));
+    let (bug, with) = match read {
         Ok(read) => read,
         Err(error) => {
             eprintln!("{error}");
@@ -74,7 +80,10 @@ fn main() -> ExitCode {
                         return;
                     }
                     let started = Instant::now();
-                    let script = Script::of(seed);
+                    let mut script = Script::of(seed);
+                    if let Some(Ok(plan)) = faults.map(|names| Plan::named(seed, names)) {
+                        script.plan = plan;
+                    }
                     if with.is_some_and(|fault| !script.plan.has(fault)) {
                         continue;
                     }
@@ -106,7 +115,7 @@ fn main() -> ExitCode {
     let failed = failed.into_inner().unwrap_or_default();
     println!("{} seeds, {} bad, {} s", done.into_inner(), failed.len(), began.elapsed().as_secs());
     for seed in failed.keys() {
-        println!("{}", replay(*seed, arguments.bug.as_deref()));
+        println!("{}", replay(*seed, faults, arguments.bug.as_deref()));
     }
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

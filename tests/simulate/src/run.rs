@@ -77,9 +77,10 @@ pub struct Report {
 }
 
 /// The command that runs a seed again and tells everything that happens.
-pub fn replay(seed: u64, bug: Option<&str>) -> String {
+pub fn replay(seed: u64, faults: Option<&str>, bug: Option<&str>) -> String {
+    let faults = faults.map(|names| format!(" --faults '{names}'")).unwrap_or_default();
     let bug = bug.map(|name| format!(" --bug {name}")).unwrap_or_default();
-    format!("cargo run -p sts-plus-simulate -- --first {seed} --trace{bug}")
+    format!("cargo run -p sts-plus-simulate -- --first {seed} --trace{faults}{bug}")
 }
 
 /// What to run.
