@@ -174,7 +174,7 @@ impl<'d> Gatekeeper<'d> {
         let not_ready = matches!(why, Some(Why::Broken(_) | Why::NotReady));
         let free = dead && (wish == Wish::BringBack || matches!(why, Some(Why::Broken(_))));
         let (uncounted, under_way) = match wish {
-            _ if not_ready && outdated => {
+            _ if not_ready && outdated && !planted::has(Bug::StuckPodsCount) => {
                 (self.left_behind(mine), self.granted_of(mine, |grant| !mine.is_down(&grant.pod)))
             }
             Wish::Replace => (0, self.granted_of(mine, |grant| grant.costs_budget)),

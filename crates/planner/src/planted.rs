@@ -59,10 +59,18 @@ pub enum Bug {
     OrphansLeft,
     /// A revision that is rolled out does not become the current one.
     RevisionNotPromoted,
+    /// A status names a revision that could not be stored.
+    UnstoredRevisionNamed,
+    /// Pods that a set was created over are replaced without gates, as those of a revision that was taken back are.
+    AdoptedBroughtBack,
+    /// A set keeps its partition when its rollout is deleted or gets another target.
+    SetStaysHeld,
+    /// An outdated pod that is not Ready counts against its own replacement.
+    StuckPodsCount,
 }
 
 /// All of them, with a name and what they do.
-pub const BUGS: [(Bug, &str, &str); 27] = [
+pub const BUGS: [(Bug, &str, &str); 31] = [
     (Bug::NoPreconditions, "no-preconditions", "deletions carry no UID and version (rule A)"),
     (Bug::OwnWritesNotAwaited, "own-writes-not-awaited", "plans on a view that lacks own writes (rule B)"),
     (Bug::InconsistentView, "inconsistent-view", "acts in a new term before it has listed anew (rule C)"),
@@ -94,6 +102,10 @@ pub const BUGS: [(Bug, &str, &str); 27] = [
     (Bug::SurplusStays, "surplus-stays", "surplus pods are not deleted"),
     (Bug::OrphansLeft, "orphans-left", "pods without an owner are not adopted"),
     (Bug::RevisionNotPromoted, "revision-not-promoted", "a revision that is rolled out stays the next one"),
+    (Bug::UnstoredRevisionNamed, "unstored-revision-named", "a status names a revision that is not stored"),
+    (Bug::AdoptedBroughtBack, "adopted-brought-back", "pods that a set was created over pass no gates"),
+    (Bug::SetStaysHeld, "set-stays-held", "a released set keeps its partition"),
+    (Bug::StuckPodsCount, "stuck-pods-count", "a pod that is not Ready counts against its own replacement"),
 ];
 
 thread_local! {

@@ -22,11 +22,18 @@ pub const TWINS: &str = "gated";
 const TWIN_SHARE: u64 = 400;
 /// So many of a thousand runs with a PhasedRollout, and without a bad version at the end, end with one that is frozen.
 const FREEZE_SHARE: u64 = 300;
+/// So many of a thousand runs end with a version that is never Ready and is taken back.
+const REVERT_SHARE: u64 = 250;
+/// So many of a thousand runs with a PhasedRollout that is neither frozen nor rolled back at the end create its set again.
+const ADOPT_SHARE: u64 = 250;
+/// So many of a thousand runs with a PhasedRollout end without it.
+const LEAVE_SHARE: u64 = 250;
 /// The set that nobody but its own controller rolls.
 pub const PLAIN: &str = "plain";
 
 /// What there is in a run.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not by itself")]
 pub struct Cast {
     /// The names of the zones of the group.
     pub zones: Vec<String>,
@@ -38,6 +45,12 @@ pub struct Cast {
     pub errs: bool,
     /// Whether a rollout is suspended with `Freeze` at the end, and a third party writes its partition.
     pub freezes: bool,
+    /// Whether a version that is never Ready comes at the end, and is taken back.
+    pub reverts: bool,
+    /// Whether a set with gates is created again over its pods at the end, with another template.
+    pub adopts: bool,
+    /// Whether the rollouts are deleted at the end, or one gets another target.
+    pub leaves: bool,
 }
 
 impl Cast {
@@ -76,7 +89,11 @@ impl Cast {
         let goes_back = rollouts.first().is_some_and(|rollout| rollout["spec"]["onFailure"] == "Rollback");
         let errs = goes_back && dice.happens(500);
         let freezes = !rollouts.is_empty() && !errs && Dice::new(seed, "freeze").happens(FREEZE_SHARE);
-        let cast = Self { zones, sets, rollouts, errs, freezes };
+        let reverts = Dice::new(seed, "revert").happens(REVERT_SHARE);
+        let leaves = !rollouts.is_empty() && Dice::new(seed, "leave").happens(LEAVE_SHARE);
+        let rests = !rollouts.is_empty() && !errs && !freezes;
+        let adopts = rests && Dice::new(seed, "adopt").happens(ADOPT_SHARE);
+        let cast = Self { zones, sets, rollouts, errs, freezes, reverts, adopts, leaves };
         // Of its own row of numbers, so that seeds without a twin stay what they are. A step that lands in another one's
         // term is fenced by the version of its own set alone, whatever the twin does: architecture.md has the limit.
         let has_twin = Dice::new(seed, "twins").happens(TWIN_SHARE);
@@ -116,13 +133,31 @@ impl Cast {
             set["spec"]["updateStrategy"] = json!({ "type": "OnDelete" });
             set
         });
-        Self { sets: sets.collect(), zones, rollouts: Vec::new(), errs: false, freezes: false }
+        let sets = sets.collect();
+        let (errs, freezes, reverts, adopts, leaves) = (false, false, false, false, false);
+        Self { sets, zones, rollouts: Vec::new(), errs, freezes, reverts, adopts, leaves }
     }
 
     /// The names of the sets that have gates, which are those of their rollouts.
     pub fn gated(&self) -> Vec<String> {
         let names = self.rollouts.iter().filter_map(|rollout| rollout["metadata"]["name"].as_str());
         names.map(str::to_owned).collect()
+    }
+
+    /// The names of the sets that get over a version whose pods are never Ready: those whose pods an operator replaces. A
+    /// set with gates that has ended otherwise is left as it is.
+    pub fn revertible(&self) -> Vec<String> {
+        let gated = if self.errs || self.freezes { Vec::new() } else { self.gated() };
+        self.zones.iter().cloned().chain(gated).collect()
+    }
+
+    /// The sets of these names, and what belongs to them.
+    #[must_use]
+    pub fn only(&self, names: &[String]) -> Self {
+        let is_one = |object: &&Value| names.iter().any(|name| object["metadata"]["name"] == name.as_str());
+        let sets = self.sets.iter().filter(is_one).cloned().collect();
+        let rollouts = self.rollouts.iter().filter(is_one).cloned().collect();
+        Self { sets, rollouts, ..self.clone() }
     }
 
     /// The rollout of this name.

@@ -63,10 +63,12 @@ pub enum Fault {
     Blind,
     /// Somebody sets the operators' clocks, forward or back, while they run.
     SteppedClock,
+    /// An admission webhook for sets fails, so that nobody can write them.
+    RefusingWebhook,
 }
 
 /// A fault, its name, its number in the catalogue of faults, and what happens.
-pub const FAULTS: [(Fault, &str, u32, &str); 26] = [
+pub const FAULTS: [(Fault, &str, u32, &str); 27] = [
     (Fault::Crash, "crash", 1, "the operator dies just before or just after a write"),
     (Fault::LostAnswer, "lost-answer", 2, "the server acts on a write whose answer never arrives"),
     (Fault::Error, "error", 3, "500, 503 or a broken connection, without effect"),
@@ -123,6 +125,12 @@ pub const FAULTS: [(Fault, &str, u32, &str); 26] = [
         12,
         "the clocks of running operators are set forward or back, by up to 20 minutes, and mostly put right again",
     ),
+    (
+        Fault::RefusingWebhook,
+        "refusing-webhook",
+        3,
+        "an admission webhook for sets, at times also for revisions, fails at once or hangs",
+    ),
 ];
 
 /// A stretch of the run in which a fault may strike.
@@ -159,16 +167,17 @@ const BLIND_WINDOW: (Duration, Duration) = (Duration::from_mins(3), Duration::fr
 const SHARE: u64 = 300;
 /// Those that are on in so many of a thousand runs. Each is drawn from numbers of its own, by this name, so that seeds
 /// without it stay what they are.
-const APART: [(Fault, &str, u64); 3] = [
+const APART: [(Fault, &str, u64); 4] = [
     (Fault::StoppedController, "stopped", 200),
     (Fault::Blind, "blind", 200),
     (Fault::SteppedClock, "stepped", 200),
+    (Fault::RefusingWebhook, "webhook", 150),
 ];
 /// So many windows of one kind does a run have at most.
 const MAX_WINDOWS: u64 = 5;
 
 /// Those that last for a while.
-const LASTING: [Fault; 16] = [
+const LASTING: [Fault; 17] = [
     Fault::Error,
     Fault::Gone,
     Fault::StaleReads,
@@ -185,6 +194,7 @@ const LASTING: [Fault; 16] = [
     Fault::StoppedController,
     Fault::Blind,
     Fault::SteppedClock,
+    Fault::RefusingWebhook,
 ];
 
 impl Plan {

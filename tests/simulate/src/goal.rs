@@ -1,10 +1,12 @@
 //! What a run must come to once nothing goes wrong any more.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use sts_plus_api::keys;
 
 use crate::cast::{Cast, is_bad};
-use crate::people::Frozen;
+use crate::endings::{Frozen, Left};
 use crate::truth::{Pod, Truth, text};
 
 /// What is missing; empty at the goal.
@@ -26,8 +28,7 @@ pub fn missing(truth: &Truth, cast: &Cast) -> Vec<String> {
     missing.extend(strangers.map(|pod| format!("{} belongs to nobody", pod.name)));
     for name in cast.gated() {
         let rollout = truth.rollouts.get(&name).cloned().unwrap_or_default();
-        let set = truth.sets.get(&name).map(|set| set.object.clone()).unwrap_or_default();
-        missing.extend(of_rollout(&name, &rollout, &set));
+        missing.extend(of_rollout(truth, &name, &rollout, &name));
     }
     missing
 }
@@ -37,11 +38,45 @@ pub fn not_taken_back(truth: &Truth, cast: &Cast) -> Vec<String> {
     let gated = cast.gated();
     let mut missing: Vec<_> = gated.iter().flat_map(|name| not_back(truth, name)).collect();
     // The others have nothing to do with it.
-    let is_gated = |set: &Value| gated.iter().any(|name| set["metadata"]["name"] == name.as_str());
-    let others = cast.sets.iter().filter(|set| !is_gated(set)).cloned().collect();
-    let others = Cast { sets: others, rollouts: Vec::new(), ..cast.clone() };
-    missing.extend(self::missing(truth, &others));
+    let others: Vec<_> = cast.names().into_iter().filter(|name| !gated.contains(name)).collect();
+    missing.extend(self::missing(truth, &cast.only(&others)));
     missing
+}
+
+/// What is missing after rollouts were deleted or have got another target; empty once nothing is left of them on their former
+/// sets, and every pod of those is of the last version.
+pub fn not_left(truth: &Truth, cast: &Cast, left: &[Left]) -> Vec<String> {
+    let mut missing = Vec::new();
+    for Left { set: name, target } in left {
+        match (truth.rollouts.get(name), target) {
+            (Some(_), None) => missing.push(format!("the rollout {name} is still there")),
+            (None, Some(_)) => missing.push(format!("the rollout {name} is not there")),
+            (Some(rollout), Some(target)) => missing.extend(of_rollout(truth, name, rollout, target)),
+            (None, None) => {}
+        }
+        let set = truth.sets.get(name).map(|set| set.object.clone()).unwrap_or_default();
+        let mark = &set["metadata"]["annotations"][keys::PHASED_ROLLOUT];
+        let partition = &set["spec"]["updateStrategy"]["rollingUpdate"]["partition"];
+        if !mark.is_null() || partition.as_u64().unwrap_or(0) != 0 {
+            missing
+                .push(format!("{name} was released and keeps the mark {mark} and the partition {partition}"));
+        }
+    }
+    let sets = Cast { rollouts: Vec::new(), ..cast.clone() };
+    missing.extend(self::missing(truth, &sets));
+    missing
+}
+
+/// The sets whose last change has not been observed within this time, once nothing goes wrong any more.
+pub fn unobserved(truth: &Truth, now: Duration, chaos: Duration, within: Duration) -> Vec<String> {
+    let late = truth.sets.iter().filter(|(_, set)| {
+        let (observed, generation) =
+            (&set.object["status"]["observedGeneration"], &set.object["metadata"]["generation"]);
+        observed != generation && set.generation.since().max(chaos) + within < now
+    });
+    let seconds = within.as_secs();
+    late.map(|(name, _)| format!("observed: {name} was changed over {seconds} s ago and is not observed"))
+        .collect()
 }
 
 /// What is missing for a set that is frozen: its partition is what it was, and every pod serves.
@@ -128,9 +163,18 @@ fn of_zone(name: &str, set: &Value) -> Option<String> {
     (told["state"] != "UpToDate").then(|| format!("{name} says {told}, not UpToDate"))
 }
 
-fn of_rollout(name: &str, rollout: &Value, set: &Value) -> Vec<String> {
+/// A rollout at rest says so, and holds its set: a version that comes next passes its gates.
+fn of_rollout(truth: &Truth, name: &str, rollout: &Value, target: &str) -> Vec<String> {
     let status = &rollout["status"];
     let mut missing = Vec::new();
+    let known = truth.sets.get(target);
+    let set = known.map(|set| set.object.clone()).unwrap_or_default();
+    if let Some(partition) = known.filter(|set| set.partition < Some(set.replicas)).map(|set| set.partition) {
+        missing.push(format!("{target} is not held: its partition is {partition:?}"));
+    }
+    if set["metadata"]["annotations"][keys::PHASED_ROLLOUT] != *name {
+        missing.push(format!("{target} is not marked by {name}"));
+    }
     if status["phase"] != "Updated" {
         missing.push(format!(
             "{name} is in phase {}, not Updated, and waits for {}",

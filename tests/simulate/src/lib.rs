@@ -25,6 +25,7 @@ pub mod absence;
 pub mod call;
 pub mod cast;
 pub mod dice;
+pub mod endings;
 pub mod faults;
 pub mod goal;
 pub mod hand;

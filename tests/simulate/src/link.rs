@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use http::{Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use kube::Client;
@@ -36,6 +36,8 @@ const LATE: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(
 const LAG: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(20));
 /// What a stale read is behind by.
 const STALE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(2));
+/// How long a webhook that hangs is waited for, as its default is: longer than the operator waits for a write.
+const WEBHOOK_TIME: Duration = Duration::from_secs(10);
 /// Of a thousand writes, so many hit an operator that dies at them, and of a thousand that take a pod away, ...
 const CRASHES: (u64, u64) = (12, 80);
 /// ... lose their answer, and again, ...
@@ -103,15 +105,23 @@ pub struct Link {
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    Arrives { there: Duration, back: Duration },
+    Arrives {
+        there: Duration,
+        back: Duration,
+    },
     DiesBefore,
     DiesAfter,
     AnswerLost,
     Broken,
-    Answered { code: u16, retry_after: Option<u64> },
+    Answered {
+        code: u16,
+        retry_after: Option<u64>,
+    },
     Overtaken,
     Late(Duration),
     Hangs,
+    /// A webhook fails after this time.
+    Refused(Duration),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -179,6 +189,11 @@ impl Link {
                 self.say(&call, "is never answered");
                 std::future::pending().await
             }
+            Fate::Refused(after) => {
+                sleep(after).await;
+                self.say(&call, "is refused by a webhook");
+                Ok(refusal_by_webhook()?)
+            }
             Fate::Overtaken => {
                 self.bump(&call).await;
                 self.forward(&call, request()).await
@@ -240,12 +255,17 @@ impl Link {
                 _ => Fate::Broken,
             };
         }
-        if self.net.open(Fault::Quota).is_some() && call.plural == "pods" && call.method == http::Method::POST
-        {
+        if self.net.open(Fault::Quota).is_some() && call.plural == "pods" && call.method == Method::POST {
             return Fate::Answered { code: 403, retry_after: None };
         }
         if !call.writes() {
             return plain;
+        }
+        if let Some(variant) = self.net.open(Fault::RefusingWebhook)
+            && is_reviewed(call, variant)
+        {
+            let hangs = variant % 3 == 0;
+            return Fate::Refused(if hangs { WEBHOOK_TIME } else { there });
         }
         let plan = &self.net.plan;
         let of = |(any, grave): (u64, u64)| if call.takes_a_pod() { grave } else { any };
@@ -541,6 +561,20 @@ fn version(group: &str) -> &'static str {
     if group == "sts.plus" { "v1alpha1" } else { "v1" }
 }
 
+/// Whether a webhook is asked about a write: it is registered for sets, half of the time also for revisions, and for no
+/// subresource of them.
+fn is_reviewed(call: &Call, variant: u64) -> bool {
+    let of_sets = call.plural == "statefulsets" && matches!(call.method, Method::PATCH | Method::PUT);
+    let of_revisions = call.plural == "controllerrevisions" && call.method == Method::POST;
+    call.subresource.is_empty() && (of_sets || (of_revisions && (variant / 3).is_multiple_of(2)))
+}
+
+/// What the server says when it cannot call a webhook without which nothing may be written.
+fn refusal_by_webhook() -> Result<Answer, http::Error> {
+    let message = "Internal error occurred: failed calling webhook \"guard.simulate\": failed to call webhook: context deadline exceeded";
+    answer(500, "InternalError", message, None)
+}
+
 /// An answer that is none, as the server words it.
 fn refusal(code: u16, retry_after: Option<u64>) -> Result<Answer, http::Error> {
     let (reason, message) = match code {
@@ -554,6 +588,10 @@ fn refusal(code: u16, retry_after: Option<u64>) -> Result<Answer, http::Error> {
         503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
         _ => ("InternalError", "an error on the server has prevented the request from succeeding"),
     };
+    answer(code, reason, message, retry_after)
+}
+
+fn answer(code: u16, reason: &str, message: &str, retry_after: Option<u64>) -> Result<Answer, http::Error> {
     let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason, "message": message, "code": code });
     let mut answer = Response::builder()
         .status(StatusCode::from_u16(code)?)

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::absence::Absence;
 use crate::call::Call;
-use crate::faults::Plan;
+use crate::faults::{Fault, Plan};
 use crate::prometheus::Heard;
 use crate::sight::Sight;
 use crate::steps::Steps;
@@ -22,6 +22,9 @@ use crate::truth::{BEHIND, Pod, Set, Truth, text};
 
 /// A gate's time is counted in whole seconds, and seen when it is written.
 const DEADLINE_SLACK: Duration = Duration::from_secs(5);
+
+/// How far behind somebody may be once nothing has gone wrong for long.
+const BEHIND_AT_REST: Duration = Duration::from_secs(10);
 
 /// The one who looks; clones are the same.
 #[derive(Clone)]
@@ -57,6 +60,10 @@ pub(super) struct Inner {
     deletions: BTreeMap<String, u64>,
     /// The gates that each rollout has shown, by when they say that they began, and when they were first seen.
     gates: BTreeMap<(String, String), Duration>,
+    /// How long things go wrong.
+    chaos: Duration,
+    /// Whether the StatefulSet controller runs in a process of its own.
+    is_apart: bool,
     pub(super) absence: Absence,
     pub(super) terms: Terms,
 }
@@ -70,7 +77,13 @@ pub struct Sent {
 impl Monitor {
     /// One who looks at a server from now on.
     pub fn new(server: Server, trace: Trace, plan: &Plan, sight: &Sight) -> Self {
-        let inner = Inner { seen: server.version(), absence: Absence::new(plan, sight), ..Inner::default() };
+        let inner = Inner {
+            seen: server.version(),
+            chaos: plan.chaos,
+            is_apart: plan.has(Fault::StoppedController),
+            absence: Absence::new(plan, sight),
+            ..Inner::default()
+        };
         Self {
             server,
             trace,
@@ -135,6 +148,16 @@ impl Monitor {
         }
         if plural == "phasedrollouts" && told.deleted {
             inner.steps.released(now, &inner.truth, &text(&object["spec"]["targetRef"]));
+        }
+        if plural == "statefulsets" && !told.deleted {
+            let named = &object["status"]["updateRevision"];
+            let before =
+                told.before.as_ref().map_or(&Value::Null, |before| &before["status"]["updateRevision"]);
+            if named != before
+                && named.as_str().is_some_and(|named| !inner.truth.revisions.contains_key(named))
+            {
+                self.violate(inner, format!("stored: {name} names revision {named}, which is not stored"));
+            }
         }
         inner.truth.take(now, plural, name, object, told.deleted);
         inner.absence.note(now, &inner.truth);
@@ -332,11 +355,24 @@ impl Monitor {
             ));
         }
         let status = &set.object["status"];
-        let protected = pod.ordinal().is_some_and(|ordinal| {
-            set.partition_past
-                .within(now, BEHIND)
-                .all(|partition| partition.is_some_and(|from| ordinal < from))
-        });
+        let is_below = |behind: Duration| {
+            pod.ordinal().is_some_and(|ordinal| {
+                set.partition_past
+                    .within(now, behind)
+                    .all(|partition| partition.is_some_and(|from| ordinal < from))
+            })
+        };
+        let protected = is_below(BEHIND);
+        // What an operator deletes of a rolling set that another process rolls is brought back by a phased rollout.
+        let brings_back = inner.is_apart && set.strategy != "OnDelete" && who.starts_with("operator-");
+        let is_known = inner.truth.revisions.contains_key(&pod.revision);
+        let kept = is_below(if now > inner.chaos + BEHIND { BEHIND_AT_REST } else { BEHIND });
+        if pod.serves() && (kept || brings_back) && is_known && !set.update.has_been(&pod.revision) {
+            broken.push(format!(
+                "I6: {who} deletes {}, whose revision {} no rollout of the set has rolled out",
+                pod.name, pod.revision
+            ));
+        }
         if pod.serves() && protected && status["currentRevision"] == pod.revision.as_str() {
             broken.push(format!("I6: {who} deletes {}, which is below the partition", pod.name));
         }

@@ -10,13 +10,12 @@ use sts_plus_cluster::nodes::{Running, behaviour};
 use tokio::time::{sleep, timeout};
 
 use crate::absence::KNOWN_AFTER;
-use crate::cast::{Cast, NAMESPACE, bad_image, template};
+use crate::cast::{Cast, NAMESPACE, template};
 use crate::dice::Dice;
 use crate::faults::Fault;
 use crate::goal;
 use crate::hand::Hand;
 use crate::link::Net;
-use crate::truth::Truth;
 
 /// From one thing that somebody does to the next.
 const BETWEEN: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(75));
@@ -30,32 +29,6 @@ const WATCHES_FOR: Duration = Duration::from_mins(1);
 const ILLS: [&str; 6] =
     ["never-ready", "crash-loop", "image-pull", "stuck-terminating", "unready-after=3s", "unready-after=20s"];
 
-/// How long somebody who looks on waits for what the operator is to do, once nothing goes wrong.
-const PATIENCE: Duration = Duration::from_mins(5);
-/// How often they look.
-const GLANCE: Duration = Duration::from_millis(500);
-/// How long a rollout may be under way when it is frozen.
-const ROLLS_FOR: (Duration, Duration) = (Duration::ZERO, Duration::from_secs(40));
-/// How often a third party writes a partition that is held: not so often that it is left alone for a while.
-const FOREIGN_WRITES: (u64, u64) = (1, 4);
-/// From a partition that is put back to the next foreign write.
-const MEDDLES_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(20));
-
-/// A set that is frozen, and what a third party has done to it.
-#[derive(Clone, Debug)]
-pub struct Frozen {
-    /// Its name, and that of its rollout.
-    pub name: String,
-    /// Where it is held.
-    pub partition: u64,
-    /// The pods below that.
-    pub kept: Vec<String>,
-    /// How often those had been deleted before.
-    pub deleted_before: u64,
-    /// How often the third party has lowered the partition.
-    pub writes: u64,
-}
-
 /// What happens while a kind is out of sight.
 #[derive(Debug)]
 struct Unseen {
@@ -66,16 +39,16 @@ struct Unseen {
 
 /// Everybody who does something, for one run.
 pub struct People {
-    net: Net,
-    cast: Cast,
+    pub(super) net: Net,
+    pub(super) cast: Cast,
     dice: Dice,
     /// What was thought of later: drawn from elsewhere, so that the rest of a seed stays as it is.
-    whims: Dice,
-    user: Hand,
-    other: Hand,
+    pub(super) whims: Dice,
+    pub(super) user: Hand,
+    pub(super) other: Hand,
     /// The version of each set's template, and what its pods have.
-    versions: BTreeMap<String, (u64, Option<&'static str>)>,
-    newest: u64,
+    pub(super) versions: BTreeMap<String, (u64, Option<&'static str>)>,
+    pub(super) newest: u64,
 }
 
 impl People {
@@ -196,76 +169,6 @@ impl People {
         }
     }
 
-    /// One more version for what has gates, and it is a bad one.
-    pub async fn err(&mut self) {
-        self.net.trace.line("a bad version");
-        self.newest += 1;
-        for name in self.cast.gated() {
-            let mut template = template(&name, self.newest, None);
-            template["spec"]["containers"][0]["image"] = bad_image(self.newest).into();
-            self.user.patch("statefulsets", &name, &json!({ "spec": { "template": template } })).await;
-        }
-    }
-
-    /// Suspends a rollout with `Freeze`, before or after a new version has come, and has a third party write the partition
-    /// again and again.
-    pub async fn freeze(&mut self) -> Result<Frozen, String> {
-        let name = self.some_gated().unwrap_or_default();
-        self.net.trace.line(&format!("{name} is frozen"));
-        self.newest += 1;
-        let under_way = self.whims.happens(500);
-        if under_way {
-            self.give(&name, self.newest, None).await;
-            sleep(self.whims.time(ROLLS_FOR.0, ROLLS_FOR.1)).await;
-        }
-        let fields = json!({ "spec": { "skipCheck": true, "suspendPolicy": "Freeze" } });
-        self.user.patch("phasedrollouts", &name, &fields).await;
-        let is_suspended = |truth: &Truth| {
-            let rollout = truth.rollouts.get(&name).cloned().unwrap_or_default();
-            rollout["status"]["phase"] == "Suspended"
-                && rollout["status"]["observedGeneration"] == rollout["metadata"]["generation"]
-        };
-        self.waits_for(is_suspended, &format!("{name} is not suspended")).await?;
-        if !under_way {
-            self.give(&name, self.newest, None).await;
-        }
-        let is_observed = |truth: &Truth| {
-            let set = truth.sets.get(&name).map(|set| set.object.clone()).unwrap_or_default();
-            set["status"]["observedGeneration"] == set["metadata"]["generation"]
-        };
-        self.waits_for(is_observed, &format!("{name} is not observed")).await?;
-        let partition = self.net.monitor.look_at(|truth| truth.sets.get(&name).and_then(|set| set.partition));
-        let partition = partition.unwrap_or_default();
-        let kept: Vec<_> = (0..partition).map(|ordinal| format!("{name}-{ordinal}")).collect();
-        let deleted_before = self.net.monitor.deletions_of(&kept);
-        let mut frozen = Frozen { name: name.clone(), partition, kept, deleted_before, writes: 0 };
-        for _ in 0..self.whims.among(FOREIGN_WRITES.0, FOREIGN_WRITES.1) {
-            sleep(self.whims.time(MEDDLES_AFTER.0, MEDDLES_AFTER.1)).await;
-            let foreign = self.whims.below(partition + 2);
-            let fields =
-                json!({ "spec": { "updateStrategy": { "rollingUpdate": { "partition": foreign } } } });
-            self.other.patch("statefulsets", &name, &fields).await;
-            frozen.writes += u64::from(foreign < partition);
-            let is_back =
-                |truth: &Truth| truth.sets.get(&name).is_some_and(|set| set.partition == Some(partition));
-            let words = format!("{name} is frozen at {partition} and was set to {foreign}, which stays");
-            self.waits_for(is_back, &words).await?;
-        }
-        Ok(frozen)
-    }
-
-    /// Waits until something is the case; in vain it is a failure.
-    async fn waits_for(&self, is_so: impl Fn(&Truth) -> bool, otherwise: &str) -> Result<(), String> {
-        let until = self.net.now() + PATIENCE;
-        while !self.net.monitor.look_at(&is_so) {
-            if self.net.now() >= until {
-                return Err(format!("goal: {otherwise}"));
-            }
-            sleep(GLANCE).await;
-        }
-        Ok(())
-    }
-
     /// A new version for one thing.
     async fn roll(&mut self) {
         self.newest += 1;
@@ -301,7 +204,7 @@ impl People {
         self.restore_versions(before).await;
     }
 
-    async fn restore_versions(&mut self, before: BTreeMap<String, (u64, Option<&'static str>)>) {
+    pub(super) async fn restore_versions(&mut self, before: BTreeMap<String, (u64, Option<&'static str>)>) {
         for (set, (version, ill)) in before {
             if self.versions.get(&set) != Some(&(version, ill)) {
                 self.give(&set, version, ill).await;
@@ -309,7 +212,7 @@ impl People {
         }
     }
 
-    async fn give(&mut self, set: &str, version: u64, ill: Option<&'static str>) {
+    pub(super) async fn give(&mut self, set: &str, version: u64, ill: Option<&'static str>) {
         self.versions.insert(set.to_owned(), (version, ill));
         self.user
             .patch("statefulsets", set, &json!({ "spec": { "template": template(set, version, ill) } }))
@@ -400,7 +303,7 @@ impl People {
     }
 
     /// A set with gates. Nothing is drawn where there is only one.
-    fn some_gated(&self) -> Option<String> {
+    pub(super) fn some_gated(&self) -> Option<String> {
         let gated = self.cast.gated();
         match gated.as_slice() {
             [_, _, ..] => self.dice.pick(&gated).cloned(),
@@ -408,7 +311,7 @@ impl People {
         }
     }
 
-    async fn recreate(&mut self, name: &str) {
+    pub(super) async fn recreate(&mut self, name: &str) {
         let (version, ill) = self.versions.get(name).copied().unwrap_or((1, None));
         let known = self.cast.sets.iter().find(|set| set["metadata"]["name"] == name).cloned();
         if let Some(mut set) = known {

@@ -23,12 +23,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::cast::{Cast, NAMESPACE};
 use crate::dice::Dice;
+use crate::endings::Frozen;
 use crate::faults::{Fault, Plan};
 use crate::goal;
 use crate::hand::Hand;
 use crate::link::{Link, Net};
 use crate::monitor::Monitor;
-use crate::people::{Frozen, People};
+use crate::people::People;
 use crate::prometheus::Way;
 use crate::sight::Sight;
 use crate::trace::Trace;
@@ -52,6 +53,10 @@ const STEPS: [i64; 4] = [30, 2 * 60, 6 * 60, 20 * 60];
 const CONVERGES: Duration = Duration::from_hours(1);
 /// How long nobody may write anything at the goal, in virtual time.
 const SILENCE: Duration = Duration::from_mins(10);
+/// How long it may take, once nothing goes wrong, until the StatefulSet controller has observed a change of a set, ...
+const OBSERVED: Duration = Duration::from_mins(2);
+/// ... and where a watch or a request of it may have been silent until then, which is noticed after 150 s.
+const OBSERVED_AFTER_SILENCE: Duration = Duration::from_mins(5);
 /// How often the goal is looked for.
 const LOOK: Duration = Duration::from_secs(5);
 /// Changes of a kind that are kept: more than a run makes, since the monitor and stale reads look back.
@@ -218,13 +223,33 @@ async fn on_stage(
     sleep(net.plan.chaos.saturating_sub(net.now())).await;
     net.trace.line("nothing goes wrong any more");
     people.finish().await;
-    let mut failures = settle(net, &people, |truth| goal::missing(truth, cast)).await;
-    if cast.errs && failures.is_empty() {
+    let mut failures = settle(net, Some(&people), |truth| goal::missing(truth, cast)).await;
+    let is_good = |failures: &[String]| failures.is_empty() && net.monitor.violations().is_empty();
+    if cast.errs && is_good(&failures) {
         people.err().await;
-        failures = settle(net, &people, |truth| goal::not_taken_back(truth, cast)).await;
+        failures = settle(net, Some(&people), |truth| goal::not_taken_back(truth, cast)).await;
     }
-    if cast.freezes && failures.is_empty() && net.monitor.violations().is_empty() {
+    if cast.freezes && is_good(&failures) {
         failures = held(net, &mut people).await;
+    }
+    if cast.reverts && !cast.revertible().is_empty() && is_good(&failures) {
+        failures = match people.revert().await {
+            Ok(()) => {
+                let wanted = cast.only(&cast.revertible());
+                settle(net, None, |truth| goal::missing(truth, &wanted)).await
+            }
+            Err(words) => vec![words],
+        };
+    }
+    if cast.adopts && is_good(&failures) {
+        failures = match people.adopt().await {
+            Ok(()) => settle(net, None, |truth| goal::missing(truth, cast)).await,
+            Err(words) => vec![words],
+        };
+    }
+    if cast.leaves && is_good(&failures) {
+        let left = people.leave().await;
+        failures = settle(net, None, |truth| goal::not_left(truth, cast, &left)).await;
     }
     nodes.stop().await;
     tasks.shutdown().await;
@@ -237,7 +262,7 @@ async fn held(net: &Net, people: &mut People) -> Vec<String> {
         Ok(frozen) => frozen,
         Err(words) => return vec![words],
     };
-    let mut failures = settle(net, people, |truth| goal::not_held(truth, &frozen)).await;
+    let mut failures = settle(net, Some(people), |truth| goal::not_held(truth, &frozen)).await;
     let deleted = net.monitor.deletions_of(&frozen.kept) - frozen.deleted_before;
     // The set's own controller may be faster than whoever puts the partition back, by one pod.
     if failures.is_empty() && deleted > frozen.writes {
@@ -377,14 +402,25 @@ async fn lives(net: Net, who: Who, controllers: Controllers, seed: u64, dawn: Ti
     }
 }
 
-/// Waits for the goal, then for silence; what is wrong if they do not come.
-async fn settle(net: &Net, people: &People, missing: impl Fn(&Truth) -> Vec<String>) -> Vec<String> {
+/// Waits for the goal, then for silence; what is wrong if they do not come. Somebody may heal pods meanwhile.
+async fn settle(net: &Net, healer: Option<&People>, missing: impl Fn(&Truth) -> Vec<String>) -> Vec<String> {
+    let within = if net.plan.has(Fault::DeadWatch) || net.plan.has(Fault::Blind) {
+        OBSERVED_AFTER_SILENCE
+    } else {
+        OBSERVED
+    };
     let end = net.now() + CONVERGES;
     loop {
         if !net.monitor.violations().is_empty() || net.trace.is_overlong() {
             return Vec::new();
         }
-        people.mend().await;
+        if let Some(healer) = healer {
+            healer.mend().await;
+        }
+        let late = net.monitor.look_at(|truth| goal::unobserved(truth, net.now(), net.plan.chaos, within));
+        if !late.is_empty() {
+            return late;
+        }
         let missing = net.monitor.look_at(&missing);
         let (changed, what) = net.monitor.last_change();
         if missing.is_empty() && changed + SILENCE <= net.now() {

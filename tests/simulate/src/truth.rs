@@ -110,6 +110,11 @@ impl<T: PartialEq + Clone> Past<T> {
         self.0.len() == 1
     }
 
+    /// Whether it has ever been this.
+    pub fn has_been(&self, value: &T) -> bool {
+        self.0.iter().any(|(_, known)| known == value)
+    }
+
     /// Since when it has been what it is.
     pub fn since(&self) -> Duration {
         self.0.last().map(|(at, _)| *at).unwrap_or_default()
@@ -135,6 +140,8 @@ pub struct Set {
     pub partition_past: Past<Option<u64>>,
     /// Its template, over time.
     pub template: Past<String>,
+    /// Its generation, over time.
+    pub generation: Past<u64>,
     /// The generation that its template came with.
     pub template_generation: u64,
     /// The revision it goes to, over time.
@@ -221,6 +228,7 @@ impl Truth {
             partition,
             partition_past: Past::new(now, partition),
             template: Past::new(now, template.clone()),
+            generation: Past::new(now, generation),
             template_generation: generation,
             update: Past::new(now, update.clone()),
             strategy: String::new(),
@@ -233,6 +241,7 @@ impl Truth {
         set.replicas = replicas;
         set.replicas_past.put(now, replicas);
         set.budget.put(now, budget);
+        set.generation.put(now, generation);
         set.partition = partition;
         set.partition_past.put(now, partition);
         if set.template.put(now, template) {

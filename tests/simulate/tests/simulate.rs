@@ -100,7 +100,7 @@ const ONCE_BAD: [(u64, &str, &str); 17] = [
 ];
 /// The planted faults that must be seen, the seed by which each was last, which is looked at first, and how the failure
 /// begins that is to be seen.
-const SEEN_BY: [(Bug, u64, &str); 23] = [
+const SEEN_BY: [(Bug, u64, &str); 27] = [
     (Bug::NoPreconditions, 1, "I5:"),
     (Bug::OneTooMany, 5, "I2:"),
     (Bug::TerminatingServes, 5, "I2:"),
@@ -122,8 +122,12 @@ const SEEN_BY: [(Bug, u64, &str); 23] = [
     (Bug::TimersForgotten, 1, "goal:"),
     (Bug::FailuresForgotten, 17, "goal:"),
     (Bug::GoneWithoutList, 34, "goal:"),
-    (Bug::DeadWatchTrusted, 21, "goal:"),
+    (Bug::DeadWatchTrusted, 21, "observed:"),
     (Bug::InconsistentView, 1, "rule C:"),
+    (Bug::UnstoredRevisionNamed, 4, "stored:"),
+    (Bug::AdoptedBroughtBack, 4, "I6:"),
+    (Bug::SetStaysHeld, 1, "goal:"),
+    (Bug::StuckPodsCount, 7, "goal:"),
 ];
 
 fn main() -> ExitCode {

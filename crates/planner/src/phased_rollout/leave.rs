@@ -39,6 +39,7 @@ pub(super) fn depart(world: &World) -> Plan {
 /// What it takes to release a set, and what to say of it. Another rollout that waits for the set takes it over as it is,
 /// with the mark of its own, so that nothing moves in between and nothing is left if it is deleted as well.
 fn release(world: &World, set: &SetRow, policy: ReleasePolicy) -> (Vec<Action>, Announcement) {
+    let policy = if planted::has(Bug::SetStaysHeld) { ReleasePolicy::Freeze } else { policy };
     let marked = set.steering.phased_rollout.as_deref() == Some(&*world.rollout.name);
     // The mark may have other owners besides our apply: whoever restored a backup, or an earlier version of ours.
     let unmark = Action::annotate(set, keys::PHASED_ROLLOUT, None, keys::MANAGER_PHASED_ROLLOUT);

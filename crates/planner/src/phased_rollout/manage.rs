@@ -13,6 +13,7 @@ use super::{Draft, Ended};
 use crate::disruption::{Gatekeeper, Guarded};
 use crate::health::{Health, Member};
 use crate::plan::Action;
+use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::reason::Severity;
 use crate::set::SetRow;
@@ -116,6 +117,7 @@ impl Draft<'_> {
         self.status.rolling_pod_status.is_some()
             || self.status.previous_revision.is_some()
             || self.status.phase == Some(Phase::RollingBack)
+            || planted::has(Bug::AdoptedBroughtBack)
     }
 
     /// The revision failed and was promoted before its pods were back: there is nothing to go back to any more.

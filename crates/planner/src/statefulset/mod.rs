@@ -24,6 +24,7 @@ use std::fmt;
 use jiff::Timestamp;
 
 use crate::plan::Action;
+use crate::planted::{self, Bug};
 use crate::reason::Severity;
 use claiming::Claiming;
 pub use events::{tell, tell_refused_revision};
@@ -57,7 +58,8 @@ impl Plan {
     /// stored must not be named: a rollout group would delete pods for it that nobody can create. As upstream, such a
     /// pass writes no status.
     pub fn status_after(&self, failed: Option<&Step>) -> Option<&Action> {
-        self.status.as_ref().filter(|_| !failed.is_some_and(Step::stores_revision))
+        let unstored = failed.is_some_and(Step::stores_revision) && !planted::has(Bug::UnstoredRevisionNamed);
+        self.status.as_ref().filter(|_| !unstored)
     }
 }
 

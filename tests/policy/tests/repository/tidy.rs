@@ -37,6 +37,7 @@ const RULES: [Rule; 2] = [
             ("crates/operator/src/shell/confirmation_tests.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/shell/informing_tests.rs", "virtual time, on a paused clock"),
             ("tests/simulate/src/link.rs", "virtual time: the delays of the wire"),
+            ("tests/simulate/src/endings.rs", "virtual time: what people do at the end of a run"),
             ("tests/simulate/src/people.rs", "virtual time: from one thing that people do to the next"),
             ("tests/simulate/src/prometheus.rs", "virtual time: a slow answer"),
             ("tests/simulate/src/run.rs", "virtual time: the length of a run"),
