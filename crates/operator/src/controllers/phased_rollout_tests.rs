@@ -346,8 +346,8 @@ fn deleted() -> Value {
     deleted
 }
 
-fn list(version: &str, items: &[Value]) -> Option<(u16, Value)> {
-    Some((200, json!({ "metadata": { "resourceVersion": version }, "items": items })))
+fn list(version: &str, items: &[Value]) -> (u16, Value) {
+    (200, json!({ "metadata": { "resourceVersion": version }, "items": items }))
 }
 
 #[tokio::test(start_paused = true)]
@@ -357,9 +357,9 @@ async fn b_a14_8_a_new_leader_whose_view_lacks_the_mark_releases_the_set_before_
     bench.see(Resource::PhasedRollouts, &deleted());
     for _ in 0..2 {
         // The marks of the namespace, then the domain of the set that carries one.
-        bench.server.prepare(Method::GET, "/statefulsets", list("60", &[held_set(2, "50")]));
+        bench.server.prepare(Method::GET, "/statefulsets", Some(list("60", &[held_set(2, "50")])));
     }
-    bench.server.prepare(Method::GET, "/phasedrollouts", list("60", &[deleted()]));
+    bench.server.prepare(Method::GET, "/phasedrollouts", Some(list("60", &[deleted()])));
     assert!(bench.pass().await);
     let written: Vec<_> = bench.server.take().into_iter().filter(|asked| !asked.starts_with("GET")).collect();
     let set = "PATCH statefulsets/web";
@@ -373,7 +373,11 @@ async fn b_a14_8_a_mark_outside_of_the_domain_is_found_before_the_finalizer_is_r
     bench.see(Resource::PhasedRollouts, &deleted());
     let mut other = set("other", Some("g"), 2, "50");
     other["metadata"]["annotations"] = json!({ keys::PHASED_ROLLOUT: "gated" });
-    bench.server.prepare(Method::GET, "/statefulsets", list("60", &[set("web-2", None, 0, "51"), other]));
+    bench.server.prepare(
+        Method::GET,
+        "/statefulsets",
+        Some(list("60", &[set("web-2", None, 0, "51"), other])),
+    );
     let passed = bench.rollouts.pass(&key("gated")).await;
     assert!(matches!(passed, Ok(Passed::Moved)), "the next pass is in the lane of that set: {passed:?}");
     assert_eq!(bench.server.take(), ["GET statefulsets"], "the finalizer stays");
@@ -388,7 +392,7 @@ async fn b_a14_8_the_finalizer_stays_while_it_cannot_be_read_which_sets_carry_th
     assert!(bench.pass().await);
     assert_eq!(bench.server.take(), ["GET statefulsets"]);
     assert_eq!(bench.reports("gated", "ViewUnconfirmed").await, [1]);
-    bench.server.prepare(Method::GET, "/statefulsets", list("60", &[set("web", None, 0, "3")]));
+    bench.server.prepare(Method::GET, "/statefulsets", Some(list("60", &[set("web", None, 0, "3")])));
     assert!(bench.pass().await);
     assert_eq!(bench.server.take(), ["GET statefulsets", "PATCH phasedrollouts/gated"]);
 }
@@ -402,11 +406,16 @@ async fn a_set_that_turns_out_to_be_in_a_group_is_released_in_the_lane_of_that_g
     bench.see(Resource::PhasedRollouts, &deleted);
     let mut grouped = held_set(2, "50");
     grouped["metadata"]["labels"] = json!({ "rollout-group": "g" });
-    let list = |items: Value| Some((200, json!({ "metadata": { "resourceVersion": "60" }, "items": items })));
     let prepare = || {
-        bench.server.prepare(Method::GET, "ns/statefulsets", list(json!([grouped])));
-        bench.server.prepare(Method::GET, "ns/pods", list(json!([pod("web", 0), pod("web", 1)])));
-        bench.server.prepare(Method::GET, "ns/phasedrollouts", list(json!([deleted])));
+        let pods = [pod("web", 0), pod("web", 1)];
+        bench.server.prepare(
+            Method::GET,
+            "ns/statefulsets",
+            Some(list("60", std::slice::from_ref(&grouped))),
+        );
+        bench.server.prepare(Method::GET, "ns/pods", Some(list("60", &pods)));
+        let rollouts = list("60", std::slice::from_ref(&deleted));
+        bench.server.prepare(Method::GET, "ns/phasedrollouts", Some(rollouts));
     };
     prepare();
     let passed = bench.rollouts.pass(&key("gated")).await;

@@ -170,16 +170,14 @@ impl Slot {
         self.under_way = false;
         match sent {
             Sent::Closed if self.epoch == job.epoch => self.wanted.clear(),
-            // What is wanted now was submitted in a later term.
-            Sent::Closed => {}
             Sent::Written(version) => {
                 self.trouble.remove(&discriminant(&action.verb));
                 self.wanted.retain(|wanted| wanted != action);
                 self.acknowledged.extend(version.map(|version| (action.clone(), version)));
             }
             Sent::Outdated => self.wanted.retain(|wanted| wanted != action),
-            // It stays: the rights know when it may be tried again.
-            Sent::Denied => {}
+            // What is wanted now was submitted in a later term, or the rights know when it may be tried again.
+            Sent::Closed | Sent::Denied => {}
             Sent::Later(after) => self.trouble_of(action).not_before = Some(Instant::now() + after),
             Sent::Refused(refusal) => self.trouble_of(action).failed(Some(refusal), delay),
             Sent::Failed(message) => {
