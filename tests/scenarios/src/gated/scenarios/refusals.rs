@@ -70,10 +70,10 @@ async fn a_partition_that_a_webhook_never_answers_is_reported_until_it_is_admitt
     install(&*stage.cluster, &stage.namespace, hole.address(), ("apps", "statefulsets", "UPDATE")).await;
     refuses_sets(&stage).await;
     stage.approve("web", &format!("{revision}/web-1")).await;
-    // The webhook is not known: the operator stops waiting before the API server does.
+    // A real API server waits for the webhook for longer than the operator waits for the API server, and never names it.
     let told = stage.waits_for("web", "WriteRefused").await;
     assert_eq!(told.truth(conditions::STALLED), Some((Truth::True, "WriteRefused")));
-    stage.event("web", "WriteRefused", "not answered").await;
+    stage.event("web", "WriteRefused", "webhook").await;
     assert_eq!(stage.view().partitions["web"], [0, 2]);
 
     remove(&*stage.cluster, &stage.namespace).await;
