@@ -136,7 +136,34 @@ impl People {
         self.newest += 1;
         self.versions.insert(name.clone(), (self.newest, None));
         self.recreate(&name).await;
+        self.upset(&name).await;
         Ok(())
+    }
+
+    /// A set that was created again over its pods is frozen for a while, or a further version comes and goes: no pod of the
+    /// revision that they had may pass a gate by that.
+    pub(super) async fn upset(&mut self, name: &str) {
+        if !self.cast.gated().iter().any(|gated| gated == name) {
+            return;
+        }
+        sleep(self.turns.time(ROLLS_FOR.0, ROLLS_FOR.1)).await;
+        match self.turns.below(3) {
+            0 => {
+                let fields = json!({ "spec": { "skipCheck": true, "suspendPolicy": "Freeze" } });
+                self.user.patch("phasedrollouts", name, &fields).await;
+                sleep(self.turns.time(ROLLS_FOR.0, ROLLS_FOR.1)).await;
+                let fields = json!({ "spec": { "skipCheck": false } });
+                self.user.patch("phasedrollouts", name, &fields).await;
+            }
+            1 => {
+                let (version, ill) = self.versions.get(name).copied().unwrap_or((1, None));
+                self.newest += 1;
+                self.give(name, self.newest, None).await;
+                sleep(self.turns.time(ROLLS_FOR.0, ROLLS_FOR.1)).await;
+                self.give(name, version, ill).await;
+            }
+            _ => {}
+        }
     }
 
     /// Deletes the rollouts, before or after a new version has come, or gives one another target.

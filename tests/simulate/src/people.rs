@@ -44,6 +44,8 @@ pub struct People {
     dice: Dice,
     /// What was thought of later: drawn from elsewhere, so that the rest of a seed stays as it is.
     pub(super) whims: Dice,
+    /// Drawn from elsewhere as well: what follows when a set is created again over its pods.
+    pub(super) turns: Dice,
     pub(super) user: Hand,
     pub(super) other: Hand,
     /// The version of each set's template, and what its pods have.
@@ -59,6 +61,7 @@ impl People {
             cast: cast.clone(),
             dice: Dice::new(seed, "people"),
             whims: Dice::new(seed, "whims"),
+            turns: Dice::new(seed, "turns"),
             user: Hand::new(&net.server, &net.trace, "user"),
             other: Hand::new(&net.server, &net.trace, "third party"),
             versions: cast.names().into_iter().map(|name| (name, (1, None))).collect(),
@@ -253,11 +256,15 @@ impl People {
                 // templates are changed.
                 self.user.delete("statefulsets", &set, &json!({ "propagationPolicy": "Orphan" })).await;
                 sleep(self.dice.time(Duration::ZERO, Duration::from_secs(10))).await;
-                if self.whims.happens(500) {
+                let differs = self.whims.happens(500);
+                if differs {
                     self.newest += 1;
                     self.versions.insert(set.clone(), (self.newest, None));
                 }
                 self.recreate(&set).await;
+                if differs {
+                    self.upset(&set).await;
+                }
             }
             7 => {
                 self.user.delete("statefulsets", &set, &json!({ "propagationPolicy": "Background" })).await;
