@@ -312,6 +312,13 @@ async fn group_rollout(cluster: Arc<dyn Cluster>) -> BTreeSet<Use> {
         counted.then_some(()).ok_or_else(|| NotYet::saw(requests.len()))
     })
     .await;
+    // The lease is not given up within a minute of an answer that was lost, so its renewal has to be seen.
+    until(DEADLINE, "the lease to be renewed", || async {
+        let requests = cluster.requests(&account)?;
+        let renewed = requests.iter().any(|request| request.verb == "update" && request.resource == "leases");
+        renewed.then_some(()).ok_or_else(|| NotYet::saw(requests.len()))
+    })
+    .await;
     stop.send_replace(true);
     while operators.join_next().await.is_some() {}
     let requests = cluster.settled_requests(&account).await.unwrap();

@@ -239,6 +239,19 @@ impl Cluster {
         self
     }
 
+    /// Puts the set into a group with another one.
+    pub(super) fn with_neighbour(mut self) -> Self {
+        self.set_mut().group = Some("shop".into());
+        self.create_set(SetRow {
+            group: Some("shop".into()),
+            strategy: Strategy::OnDelete,
+            current_revision: Some(OLD.into()),
+            update_revision: Some(OLD.into()),
+            ..example::set("other")
+        });
+        self
+    }
+
     /// Changes what the user wrote in the rollout.
     pub(super) fn respec(&mut self, change: impl FnOnce(&mut PhasedRolloutSpec)) {
         self.respec_of(WEB, change);

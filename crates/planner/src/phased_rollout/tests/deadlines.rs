@@ -43,15 +43,7 @@ fn goes_through(mut cluster: Cluster) {
 
 #[test]
 fn b_d19_another_zone_that_is_down_for_an_hour_does_not_count() {
-    let mut cluster = one_replaced();
-    cluster.set_mut().group = Some("shop".into());
-    cluster.create_set(SetRow {
-        group: Some("shop".into()),
-        strategy: Strategy::OnDelete,
-        current_revision: Some(OLD.into()),
-        update_revision: Some(OLD.into()),
-        ..example::set("other")
-    });
+    let mut cluster = one_replaced().with_neighbour();
     cluster.stuck.insert("other-0".to_owned());
     cluster.pod("other-0", |pod| pod.ready_since = None);
     let mut cluster = with_deadline(cluster);

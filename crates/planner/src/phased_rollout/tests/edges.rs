@@ -3,11 +3,10 @@
 use sts_plus_api::phased_rollout::{GateState, Phase, ReleasePolicy};
 
 use super::cluster::{Cluster, NEW, OLD, WEB, given, idle, rolling, with_replicas};
-use crate::example;
 use crate::health::Health;
 use crate::phased_rollout::TARGET_GRACE;
 use crate::plan::Action;
-use crate::set::{SetRow, Strategy};
+use crate::set::Strategy;
 
 /// The fixture with one pod replaced, at the gate behind it.
 pub(super) fn one_replaced() -> Cluster {
@@ -439,16 +438,7 @@ fn b_a10_14_pods_that_slipped_through_meanwhile_are_listed() {
 
 #[test]
 fn held_while_a_pod_of_another_set_of_the_group_is_down() {
-    let mut cluster = idle();
-    cluster.set_mut().group = Some("shop".into());
-    let other = SetRow {
-        group: Some("shop".into()),
-        strategy: Strategy::OnDelete,
-        current_revision: Some(OLD.into()),
-        update_revision: Some(OLD.into()),
-        ..example::set("other")
-    };
-    cluster.create_set(other);
+    let mut cluster = idle().with_neighbour();
     cluster.stuck.insert("other-0".to_owned());
     cluster.edit(NEW);
     cluster.quiet();

@@ -4,21 +4,6 @@ use sts_plus_api::phased_rollout::{GateStatus, OnFailure, Phase, ReleasePolicy};
 
 use super::cluster::{Cluster, NEW, OLD, WEB, empty, given, idle};
 use super::edges::one_replaced;
-use crate::example;
-use crate::set::{SetRow, Strategy};
-
-/// Another zone of the same group.
-fn with_neighbour(mut cluster: Cluster) -> Cluster {
-    cluster.set_mut().group = Some("shop".into());
-    cluster.create_set(SetRow {
-        group: Some("shop".into()),
-        strategy: Strategy::OnDelete,
-        current_revision: Some(OLD.into()),
-        update_revision: Some(OLD.into()),
-        ..example::set("other")
-    });
-    cluster
-}
 
 fn freeze(cluster: &mut Cluster) {
     cluster.respec(|spec| (spec.skip_check, spec.suspend_policy) = (true, ReleasePolicy::Freeze));
@@ -47,7 +32,7 @@ fn neighbour_is_ready(cluster: &mut Cluster, ready: bool) {
 #[test]
 fn b_i3_a_raised_partition_is_not_lowered_again_while_a_pod_of_another_zone_is_down() {
     for frozen in [false, true] {
-        let mut cluster = with_neighbour(one_replaced());
+        let mut cluster = one_replaced().with_neighbour();
         if frozen {
             freeze(&mut cluster);
         }
@@ -65,7 +50,7 @@ fn b_i3_a_raised_partition_is_not_lowered_again_while_a_pod_of_another_zone_is_d
 
 #[test]
 fn b_i9_a_raised_partition_is_lowered_again_where_that_replaces_a_dead_pod() {
-    let mut cluster = with_neighbour(one_replaced());
+    let mut cluster = one_replaced().with_neighbour();
     raised_and_rebuilt(&mut cluster);
     neighbour_is_ready(&mut cluster, false);
     cluster.pod("web-2", |pod| (pod.ready_since, pod.running) = (None, false));
@@ -76,7 +61,7 @@ fn b_i9_a_raised_partition_is_lowered_again_where_that_replaces_a_dead_pod() {
 
 #[test]
 fn b_i3_a_dead_pod_does_not_release_those_above_it() {
-    let mut cluster = with_neighbour(one_replaced());
+    let mut cluster = one_replaced().with_neighbour();
     cluster.interfere(3);
     cluster.observe();
     // Two pods would be released: one that is dead, and one that serves.
