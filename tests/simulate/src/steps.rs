@@ -136,12 +136,15 @@ impl Monitor {
         let needed = usize::try_from(check["successThreshold"].as_u64().unwrap_or(1)).unwrap_or(1);
         let period = Duration::from_secs(check["periodSeconds"].as_u64().unwrap_or(1).max(1));
         let limit = Duration::from_secs(check["query"]["timeoutSeconds"].as_u64().unwrap_or(10));
+        // What is answered once the write has left changes nothing: it cannot be called back, however late it arrives.
+        let decided = call.left;
+        let of_step = |at: Duration| (step.from..=decided).contains(&at);
         let heard: Vec<_> =
-            inner.heard.iter().filter(|heard| heard.rollout == name && heard.at >= step.from).collect();
+            inner.heard.iter().filter(|heard| heard.rollout == name && of_step(heard.at)).collect();
         let refuted = heard
             .iter()
             .rev()
-            .find(|heard| !heard.passed && *heard.who == *who && heard.at + UNDER_WAY < now)
+            .find(|heard| !heard.passed && *heard.who == *who && heard.at + UNDER_WAY < decided)
             .map(|heard| heard.at);
         let passes: Vec<_> =
             heard.iter().filter(|heard| heard.passed && refuted.is_none_or(|at| heard.at > at)).collect();
@@ -186,7 +189,7 @@ impl Monitor {
                 call.name,
                 passes.len()
             ));
-        } else if passes.last().is_none_or(|last| last.at + fresh < now) {
+        } else if passes.last().is_none_or(|last| last.at + fresh < decided) {
             broken.push(format!(
                 "I6: {who} lets {released:?} of {} pass although the last answer is old",
                 call.name

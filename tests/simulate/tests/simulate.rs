@@ -19,7 +19,7 @@ const SEARCHED: u64 = 300;
 const TOGETHER: u64 = 10;
 /// Seeds that once failed, with the faults that they had then, and what it was; they are run whatever the number of seeds. A
 /// fault that was invented later is not drawn into them: they stay the runs that failed.
-const ONCE_BAD: [(u64, &str, &str); 17] = [
+const ONCE_BAD: [(u64, &str, &str); 18] = [
     (
         41,
         "crash, error, conflict, stale-reads, partition, skewed-clock, sick-pods, prometheus-lies",
@@ -96,6 +96,11 @@ const ONCE_BAD: [(u64, &str, &str); 17] = [
         5_001_394,
         "dead-watch, sick-pods, prometheus-slow, prometheus-lies",
         "a rollback waits for minutes before it deletes",
+    ),
+    (
+        9_000_301,
+        "error, partition, late-write, skewed-clock, prometheus-lies",
+        "a step that was decided on arrives after a check has failed",
     ),
 ];
 /// The planted faults that must be seen, the seed by which each was last, which is looked at first, and how the failure
