@@ -458,7 +458,7 @@ async fn a_question_is_made_when_its_turn_has_come() {
     assert_eq!(made.load(Ordering::SeqCst), PER_SERVER);
 }
 
-/// A name server that does not answer until it is told to.
+/// A name server that does not answer until the test lets it.
 #[derive(Clone, Debug, Default)]
 struct Silent {
     lookups: Arc<AtomicUsize>,

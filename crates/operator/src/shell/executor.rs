@@ -54,7 +54,7 @@ const TOGETHER: Duration = Duration::from_secs(10);
 /// How soon to look again while everything is listed.
 const LISTED_SOON: Duration = Duration::from_millis(500);
 
-/// How long the server may act on a write whose answer was lost: it ends a request after a minute unless it is told otherwise.
+/// How long the server may act on a write whose answer was lost: it ends a request after a minute unless configured otherwise.
 const ARRIVES_WITHIN: Duration = Duration::from_mins(1);
 
 /// What most decisions look at.
