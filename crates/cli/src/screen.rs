@@ -8,7 +8,7 @@ use sts_plus_api::rollout_status::RolloutStatus;
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::executor::Domain;
 use sts_plus_planner::reason::Reason;
-use sts_plus_planner::rollout_group::Plan;
+use sts_plus_planner::rollout_group::Decision;
 use sts_plus_planner::rollout_group::report::Report;
 
 use crate::rollout::Rollout;
@@ -67,11 +67,11 @@ struct Tally {
 }
 
 impl Group {
-    pub(crate) fn new(domain: &Domain, plan: &Plan) -> Self {
+    pub(crate) fn new(domain: &Domain, decision: &Decision) -> Self {
         Self {
             namespace: domain.namespace.to_string(),
             name: domain.group.to_string(),
-            sets: plan.reports.iter().map(Set::new).collect(),
+            sets: decision.reports.iter().map(Set::new).collect(),
         }
     }
 }

@@ -141,9 +141,9 @@ fn look(cache: &Cache, only: Option<&str>) -> (Vec<Section>, Option<Timestamp>) 
             continue;
         }
         let domain = Domain { namespace, group };
-        let plan = plan(&world(cache.store(), &domain, BTreeMap::new()), now);
-        wake_at = [wake_at, plan.wake_at].into_iter().flatten().min();
-        sections.push(Section::Group(Group::new(&domain, &plan)));
+        let decision = plan(&world(cache.store(), &domain, BTreeMap::new()), now);
+        wake_at = [wake_at, decision.plan.wake_at].into_iter().flatten().min();
+        sections.push(Section::Group(Group::new(&domain, &decision)));
     }
     if only.is_none() {
         let rollouts = cache.store().rollouts();

@@ -1,29 +1,198 @@
-//! What a plan is made of: writes as values, each with the precondition it was decided under.
+//! What a plan is made of, in one shape for all systems: what must be known first, writes as values, each with the
+//! precondition it was decided under, what to report, and when to look again.
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use sts_plus_api::keys;
 
 use crate::disruption::Permit;
+use crate::phased_rollout::gate::Question;
+use crate::phased_rollout::row::RolloutRow;
+use crate::reason::Severity;
 use crate::set::{SetRow, Strategy};
 
-/// Writes that may be under way together; the next batch starts only after all of this one succeeded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch {
-    /// The writes.
-    pub actions: Vec<Action>,
+/// What to do for one key now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// What must be known first, or is found out beside everything else.
+    pub asks: Vec<Ask>,
+    /// The writes, in order.
+    pub steps: Vec<Step>,
+    /// What to report.
+    pub notes: Vec<Note>,
+    /// When to look again although nothing has changed.
+    pub wake_at: Option<Timestamp>,
 }
 
-/// One write.
+/// Something that a decision must know and that no cache has.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// The object as the API server has it now. The plan is made again with the answer before anything is written.
+    Read(Object),
+    /// A query to Prometheus, sent beside everything else. Its answer brings the next pass.
+    Query(Box<Question>),
+}
+
+/// Writes that may be under way together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The writes.
+    pub writes: Vec<Action>,
+    /// When the step begins, and who waits for it.
+    pub mode: Mode,
+}
+
+/// When a step begins, and who waits for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Once every write before it has succeeded. A write that fails ends the acting steps: the next pass plans again.
+    #[default]
+    Act,
+    /// Whatever the outcome of the steps before it, unless the lease is lost or the API server throttles.
+    Settle {
+        /// Unless a write to this object failed, where one is named.
+        unless_failed: Option<Object>,
+    },
+    /// Beside the lane, retried on its own: no decision depends on it.
+    Inform,
+}
+
+/// Something to report: an event, and a line of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The objects that the event is about, one event for each.
+    pub on: Vec<Subject>,
+    /// How urgent it is.
+    pub severity: Severity,
+    /// The event's reason.
+    pub reason: &'static str,
+    /// The event's message.
+    pub message: String,
+    /// Which writes must be acknowledged before it is true.
+    pub when: When,
+}
+
+/// Which writes of its plan must be acknowledged before a note is true.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum When {
+    /// None: it describes what was found.
+    Always,
+    /// All of them. The next plan has the note again as long as they are not.
+    Done,
+    /// Those to this object. No later plan has the note once they are acknowledged.
+    Written(Object),
+}
+
+/// An object that an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Subject {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its UID.
+    pub uid: Arc<str>,
+}
+
+impl Plan {
+    /// All writes, in order.
+    pub fn writes(&self) -> impl Iterator<Item = &Action> {
+        self.steps.iter().flat_map(|step| &step.writes)
+    }
+
+    /// The steps that are carried out inside the lane, in order.
+    pub fn lane_steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().filter(|step| step.mode != Mode::Inform)
+    }
+
+    /// The writes that are carried out inside the lane, in order.
+    pub fn acting(&self) -> impl Iterator<Item = &Action> {
+        self.lane_steps().flat_map(|step| &step.writes)
+    }
+
+    /// The writes that only inform, in order.
+    pub fn informing(&self) -> impl Iterator<Item = &Action> {
+        let informing = self.steps.iter().filter(|step| step.mode == Mode::Inform);
+        informing.flat_map(|step| &step.writes)
+    }
+
+    /// Whether any of the writes must rest on a confirmed view.
+    pub fn needs_confirmed_view(&self) -> bool {
+        self.writes().any(Action::needs_confirmed_view)
+    }
+
+    /// The notes that are true although not all writes were acknowledged.
+    pub fn notes_after<'p>(&'p self, acknowledged: &[&Action]) -> impl Iterator<Item = &'p Note> {
+        let is_written = |object: &Object| {
+            let mut writes = self.writes().filter(|action| action.object == *object).peekable();
+            writes.peek().is_some() && writes.all(|action| acknowledged.contains(&action))
+        };
+        self.notes.iter().filter(move |note| match &note.when {
+            When::Always => true,
+            When::Done => false,
+            When::Written(object) => is_written(object),
+        })
+    }
+}
+
+impl Step {
+    /// Writes that are carried out once everything before them has succeeded.
+    pub fn act(writes: Vec<Action>) -> Self {
+        Self { writes, mode: Mode::Act }
+    }
+
+    /// One such write.
+    pub fn one(write: Action) -> Self {
+        Self::act(vec![write])
+    }
+
+    /// Writes that only inform.
+    pub fn inform(writes: Vec<Action>) -> Self {
+        Self { writes, mode: Mode::Inform }
+    }
+}
+
+impl From<&SetRow> for Subject {
+    fn from(set: &SetRow) -> Self {
+        Self {
+            kind: Kind::StatefulSet,
+            namespace: Arc::clone(&set.namespace),
+            name: Arc::clone(&set.name),
+            uid: Arc::clone(&set.uid),
+        }
+    }
+}
+
+impl From<&RolloutRow> for Subject {
+    fn from(rollout: &RolloutRow) -> Self {
+        Self {
+            kind: Kind::PhasedRollout,
+            namespace: Arc::clone(&rollout.namespace),
+            name: Arc::clone(&rollout.name),
+            uid: Arc::clone(&rollout.uid),
+        }
+    }
+}
+
+impl Note {
+    /// A note about a set, whatever the outcome of the writes.
+    pub fn of_set(set: &SetRow, severity: Severity, reason: &'static str, message: String) -> Self {
+        Self { on: vec![set.into()], severity, reason, message, when: When::Always }
+    }
+}
+
+/// One write. Its fields are private, so that a deletion cannot be made without a [`Permit`], except by the named
+/// constructor for the StatefulSet controller, which owns what it deletes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
-    /// The object it goes to.
-    pub object: Object,
-    /// The state of the object it was decided under.
-    pub precondition: Precondition,
-    /// What is done.
-    pub verb: Verb,
+    object: Object,
+    owner: Box<str>,
+    precondition: Precondition,
+    verb: Verb,
 }
 
 /// An object by kind and name.
@@ -59,6 +228,13 @@ pub struct Precondition {
     pub uid: Box<str>,
     /// It has not changed since; `None` where a change cannot make the write wrong.
     pub resource_version: Option<Box<str>>,
+}
+
+impl Precondition {
+    /// The object is still the same one, at the same version.
+    pub fn exactly(uid: &str, resource_version: &str) -> Self {
+        Self { uid: uid.into(), resource_version: Some(resource_version.into()) }
+    }
 }
 
 /// What a write does.
@@ -112,48 +288,105 @@ pub enum Verb {
     },
 }
 
-impl Batch {
-    /// Whether any of these writes must rest on a confirmed view.
-    pub fn any_needs_confirmed_view(batches: &[Self]) -> bool {
-        batches.iter().flat_map(|batch| &batch.actions).any(Action::needs_confirmed_view)
-    }
-}
-
 impl Action {
+    /// The object that is written.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// The UID of the object whose controller decides about the written one: the set of a pod, a claim or a revision, and
+    /// otherwise the object itself. Whoever plans for that owner next waits until the view shows the write.
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// The state of the object that the write was decided under.
+    pub fn precondition(&self) -> &Precondition {
+        &self.precondition
+    }
+
+    /// What is done.
+    pub fn verb(&self) -> &Verb {
+        &self.verb
+    }
+
     /// Deletes the pod of a permit, as it was when the permit was given.
     pub fn delete(permit: &Permit) -> Self {
         let pod = permit.pod();
         Self {
             object: Object { kind: Kind::Pod, namespace: Arc::clone(&pod.namespace), name: pod.name.clone() },
-            precondition: Precondition {
-                uid: pod.uid.clone(),
-                resource_version: Some(pod.resource_version.clone()),
-            },
+            owner: (*pod.owner).into(),
+            precondition: Precondition::exactly(&pod.uid, &pod.resource_version),
             verb: Verb::Delete,
         }
+    }
+
+    /// Deletes what a set controls, on behalf of the StatefulSet controller: it obeys the set's spec as Kubernetes' own
+    /// controller does and asks no gatekeeper.
+    pub fn delete_as_owner(set: &SetRow, object: Object, precondition: Precondition) -> Self {
+        Self { object, owner: (*set.uid).into(), precondition, verb: Verb::Delete }
+    }
+
+    /// Creates an object that must not exist.
+    pub fn create(object: Object, owner: &str, body: Value, manager: &'static str) -> Self {
+        let precondition = Precondition { uid: "".into(), resource_version: None };
+        Self { object, owner: owner.into(), precondition, verb: Verb::Create { body, manager } }
+    }
+
+    /// Merges fields into an object.
+    pub fn merge(
+        object: Object,
+        owner: &str,
+        precondition: Precondition,
+        (body, manager): (Value, &'static str),
+    ) -> Self {
+        Self { object, owner: owner.into(), precondition, verb: Verb::Merge { body, manager } }
+    }
+
+    /// Merges fields into an object, entries of lists by their key.
+    pub fn strategic_merge(
+        object: Object,
+        owner: &str,
+        precondition: Precondition,
+        (body, manager): (Value, &'static str),
+    ) -> Self {
+        Self { object, owner: owner.into(), precondition, verb: Verb::StrategicMerge { body, manager } }
+    }
+
+    /// Merges fields into the status of an object.
+    pub fn merge_status(
+        object: Object,
+        owner: &str,
+        precondition: Precondition,
+        (body, manager): (Value, &'static str),
+    ) -> Self {
+        Self { object, owner: owner.into(), precondition, verb: Verb::MergeStatus { body, manager } }
+    }
+
+    /// Replaces the status of an object.
+    pub fn replace_status(
+        object: Object,
+        owner: &str,
+        precondition: Precondition,
+        (status, manager): (Value, &'static str),
+    ) -> Self {
+        Self { object, owner: owner.into(), precondition, verb: Verb::ReplaceStatus { status, manager } }
     }
 
     /// Sets or, with `None`, removes an annotation of a set. Any version of the set will do: the annotation
     /// has one writer and the set's controller writes its status all the time.
     pub fn annotate(set: &SetRow, key: &str, value: Option<&str>, manager: &'static str) -> Self {
-        Self {
-            object: object_of(set),
-            precondition: Precondition { uid: (*set.uid).into(), resource_version: None },
-            verb: Verb::Merge { body: json!({ "metadata": { "annotations": { key: value } } }), manager },
-        }
+        let precondition = Precondition { uid: (*set.uid).into(), resource_version: None };
+        let body = json!({ "metadata": { "annotations": { key: value } } });
+        Self::merge(object_of(set), &set.uid, precondition, (body, manager))
     }
 
     /// Calls the target revision of a set its current one, which the StatefulSet controller never does for
     /// a set with the strategy OnDelete.
     pub fn promote(set: &SetRow, revision: &str, manager: &'static str) -> Self {
-        Self {
-            object: object_of(set),
-            precondition: Precondition {
-                uid: (*set.uid).into(),
-                resource_version: Some(set.resource_version.clone()),
-            },
-            verb: Verb::MergeStatus { body: json!({ "status": { "currentRevision": revision } }), manager },
-        }
+        let precondition = Precondition::exactly(&set.uid, &set.resource_version);
+        let body = json!({ "status": { "currentRevision": revision } });
+        Self::merge_status(object_of(set), &set.uid, precondition, (body, manager))
     }
 
     /// Lowers the partition of a set by one, so that the pod of the permit is replaced by the set's controller.
@@ -191,10 +424,8 @@ impl Action {
     fn owned_by_phased_rollout(set: &SetRow, body: Value, disrupts: bool) -> Self {
         Self {
             object: object_of(set),
-            precondition: Precondition {
-                uid: (*set.uid).into(),
-                resource_version: Some(set.resource_version.clone()),
-            },
+            owner: (*set.uid).into(),
+            precondition: Precondition::exactly(&set.uid, &set.resource_version),
             verb: Verb::Apply { body, manager: keys::MANAGER_PHASED_ROLLOUT, disrupts },
         }
     }
@@ -244,7 +475,8 @@ fn marked(rollout: &str, partition: Option<u32>) -> Value {
     }
 }
 
-fn object_of(set: &SetRow) -> Object {
+/// A set, as writes and reads name it.
+pub fn object_of(set: &SetRow) -> Object {
     Object { kind: Kind::StatefulSet, namespace: Arc::clone(&set.namespace), name: (*set.name).into() }
 }
 

@@ -28,6 +28,7 @@ fn a_deletion_insists_on_the_very_pod_that_leave_was_given_for() {
         deletion,
         Action {
             object: object(Kind::Pod, "web-0"),
+            owner: "uid-web".into(),
             precondition: Precondition { uid: "uid-web-0".into(), resource_version: Some("42".into()) },
             verb: Verb::Delete,
         }
@@ -46,6 +47,7 @@ fn an_annotation_is_set_or_removed_on_any_version_of_the_same_set() {
             annotate,
             Action {
                 object: object(Kind::StatefulSet, "web"),
+                owner: "uid-web".into(),
                 precondition: Precondition { uid: "uid-web".into(), resource_version: None },
                 verb: Verb::Merge { body, manager: "manager" },
             }
@@ -78,6 +80,7 @@ fn a_promotion_insists_on_the_version_in_which_the_set_was_done() {
         promote,
         Action {
             object: object(Kind::StatefulSet, "web"),
+            owner: "uid-web".into(),
             precondition: Precondition { uid: "uid-web".into(), resource_version: Some("41".into()) },
             verb: Verb::MergeStatus {
                 body: json!({ "status": { "currentRevision": "web-abc" } }),
@@ -92,6 +95,7 @@ fn a_promotion_insists_on_the_version_in_which_the_set_was_done() {
 fn only_the_removal_of_our_finalizer_counts_as_such_and_needs_a_confirmed_view() {
     let merge = |finalizers: &[&str]| Action {
         object: object(Kind::PhasedRollout, "gate"),
+        owner: "uid-gate".into(),
         precondition: Precondition { uid: "uid-gate".into(), resource_version: Some("7".into()) },
         verb: Verb::Merge { body: json!({ "metadata": { "finalizers": finalizers } }), manager: "manager" },
     };

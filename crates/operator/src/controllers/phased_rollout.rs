@@ -11,21 +11,21 @@ use sts_plus_planner::disruption::MAX_MEMBERS;
 use sts_plus_planner::health::Member;
 use sts_plus_planner::phased_rollout::gate::{Expressions, Outcome as QueryOutcome, Question, Step};
 use sts_plus_planner::phased_rollout::judge::judge;
-use sts_plus_planner::phased_rollout::placeholders::Subject;
+use sts_plus_planner::phased_rollout::placeholders;
 use sts_plus_planner::phased_rollout::policy::{Policy, Warning};
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::phased_rollout::wait::Wait;
-use sts_plus_planner::phased_rollout::{Announcement, Plan, World, plan, refused, whole_milliseconds};
-use sts_plus_planner::plan::{Action, Verb};
+use sts_plus_planner::phased_rollout::{Decision, World, plan, refused, whole_milliseconds};
+use sts_plus_planner::plan::{Action, Ask, Note, Verb};
 use sts_plus_planner::reason::{Reason, Refusal, Severity};
 use sts_plus_planner::set::SetRow;
 use tokio::time::Instant;
 
+use super::later;
 use super::probes::Probes;
 use super::stretches::Stretches;
 use super::unobserved::Unobserved;
 use super::unreported::Unreported;
-use super::{later, regarding};
 use crate::outbound::{self, Prometheus, promql};
 use crate::shell::api::{Api, ApiError, Place, Resource};
 use crate::shell::cache::{Cache, Store, Touched};
@@ -87,7 +87,7 @@ pub struct PhasedRollouts {
     /// Per key: the domains whose lanes it has entered and that have not been forgotten; the present one is the last.
     domains: Mutex<HashMap<Key, Vec<Domain>>>,
     /// Per key: what was reported of a last pass that was not carried out to its end. Losing it repeats a message.
-    reported: Mutex<HashMap<Key, Vec<Announcement>>>,
+    reported: Mutex<HashMap<Key, Vec<Note>>>,
     /// Per key: the refusal that was reported by an event alone. Losing it repeats a message.
     refused: Mutex<HashMap<Key, Refusal>>,
 }
@@ -166,7 +166,8 @@ impl PhasedRollouts {
         };
         let domain = self.domain(&rollout);
         self.leave_others(key, Some(&domain));
-        let mut lane = self.executor.enter(&domain, self.queue.waiter(NAME, key)).await?;
+        let (domains, own) = (std::slice::from_ref(&domain), Some(&rollout.uid));
+        let mut lane = self.executor.enter(domains, own, self.queue.waiter(NAME, key)).await?;
         let now = self.api.now();
         let (planned_at, term) = (Instant::now(), lane.epoch());
         let look = |unconfirmed: Option<Arc<str>>| {
@@ -180,13 +181,13 @@ impl PhasedRollouts {
             return Ok(Passed::Moved);
         }
         let due = self.unreported.due(key, &world.rollout, self.cache.store());
-        self.announce(&world, &due, &[]);
+        self.announce(&due, &[]);
         let mut planned = self.plan(&mut world, now).await;
         for _ in 0..MAX_CONFIRMATIONS {
             if !planned.needs_confirmed_view() {
                 break;
             }
-            let renewed = match confirm(&mut lane, &world.rollout, &planned).await {
+            let renewed = match confirm(&mut lane, &planned).await {
                 Ok(Basis::Confirmed) => break,
                 Ok(Basis::Renewed) => look(None),
                 Err(Halt::Unconfirmed(why)) => look(Some(why)),
@@ -202,17 +203,17 @@ impl PhasedRollouts {
             world = renewed;
             planned = self.plan(&mut world, now).await;
         }
-        let carried_out = lane.carry_out(&planned.batches).await;
-        if let Some(halt) = carried_out.halt {
-            let done: Vec<_> = planned.announced_by(&carried_out.acknowledged).cloned().collect();
-            self.announce(&world, &done, &self.reported(key));
-            self.unreported.lost(key, &planned, &carried_out.unanswered, &done);
+        let carried_out = lane.carry_out(&planned.plan.steps).await;
+        if let Some(halt) = carried_out.halt.clone() {
+            let done: Vec<_> = planned.plan.notes_after(&carried_out.acknowledged()).cloned().collect();
+            self.announce(&done, &self.reported(key));
+            self.unreported.lost(key, &planned, &carried_out.unanswered(), &done);
             self.remember_reported(key, done);
             if let Some((action, refusal)) = carried_out.refused {
                 // A status that hangs is not asked for once more while the lane is held, and without our finalizer there is
                 // none yet.
                 let hangs = matches!(&halt, Halt::Failed(ApiError::Unanswered(_)));
-                let is_status = matches!(action.verb, Verb::ReplaceStatus { .. });
+                let is_status = matches!(action.verb(), Verb::ReplaceStatus { .. });
                 let is_writable = world.rollout.has_finalizer() && !(hangs && is_status);
                 let report = is_writable.then(|| refused(&world, refusal.clone(), now));
                 self.report_refusal(key, &mut lane, &world, (refusal, report)).await;
@@ -235,21 +236,26 @@ impl PhasedRollouts {
             self.probes.counted(key, &world.outcomes);
         }
         self.show(key, &world, &planned);
-        self.announce(&world, &planned.announcements, &self.reported(key));
-        for question in planned.questions {
-            self.ask(key, question);
+        self.announce(&planned.plan.notes, &self.reported(key));
+        let wake_at = planned.plan.wake_at;
+        for ask in planned.plan.asks {
+            match ask {
+                Ask::Query(question) => self.ask(key, *question),
+                // Answered before the plan was carried out.
+                Ask::Read(_) => {}
+            }
         }
         Ok(if world.unconfirmed.is_some() {
             Passed::Unconfirmed
         } else {
-            Passed::Planned { wake_at: planned.wake_at.map(|at| later(planned_at, at, now)) }
+            Passed::Planned { wake_at: wake_at.map(|at| later(planned_at, at, now)) }
         })
     }
 
     /// Plans, and finds out what the plan asks for.
-    async fn plan(&self, world: &mut World, now: Timestamp) -> Plan {
+    async fn plan(&self, world: &mut World, now: Timestamp) -> Decision {
         let planned = plan(world, now);
-        if !planned.asks_for_manager {
+        if !planned.plan.asks.iter().any(|ask| matches!(ask, Ask::Read(_))) {
             return planned;
         }
         world.partition_manager = Some(self.partition_manager(world).await);
@@ -263,12 +269,12 @@ impl PhasedRollouts {
         key: &Key,
         lane: &mut Lane<'_>,
         world: &World,
-        (refusal, report): (Refusal, Option<Plan>),
+        (refusal, report): (Refusal, Option<Decision>),
     ) {
         if let Some(report) = report
-            && lane.perform(&report.batches).await.is_ok()
+            && lane.perform(&report.plan.steps).await.is_ok()
         {
-            return self.announce(world, &report.announcements, &[]);
+            return self.announce(&report.plan.notes, &[]);
         }
         let before = lock(&self.refused).insert(key.clone(), refusal.clone());
         if before.is_none_or(|before| before.webhook != refusal.webhook) {
@@ -310,8 +316,8 @@ impl PhasedRollouts {
             return known.warnings.clone();
         }
         let policy = rollout.spec.as_ref().ok().and_then(|spec| Policy::parse(spec).ok());
-        let subject =
-            Subject { namespace: "ns", set: "set", pod: "set-0", updated: Vec::new(), revision: "set-1" };
+        let (namespace, set, pod, updated) = ("ns", "set", "set-0", Vec::new());
+        let subject = placeholders::Subject { namespace, set, pod, updated, revision: "set-1" };
         let checks = policy.iter().flat_map(|policy| &policy.checks);
         let queries = checks.flat_map(|check| {
             let texts = std::iter::once(&check.query.expr).chain(&check.guard);
@@ -366,46 +372,46 @@ impl PhasedRollouts {
         self.probes.start(key, (name, step), ask, move |_| queue.add(key_then));
     }
 
-    fn show(&self, key: &Key, world: &World, plan: &Plan) {
+    fn show(&self, key: &Key, world: &World, decision: &Decision) {
         let labels = labels(key);
         if world.rollout.deleting {
             return;
         }
-        self.metrics.phased.show(&labels, &plan.status);
-        if let Some(took) = plan.gate_took {
+        self.metrics.phased.show(&labels, &decision.status);
+        if let Some(took) = decision.gate_took {
             self.metrics.phased.passed(&labels, took.try_into().unwrap_or_default());
         }
-        if let Some(ended) = plan.ended {
+        if let Some(ended) = decision.ended {
             self.metrics.phased.ended(&labels, ended);
         }
     }
 
     /// Takes what the last pass has reported, if that pass was not carried out to its end.
-    fn reported(&self, key: &Key) -> Vec<Announcement> {
+    fn reported(&self, key: &Key) -> Vec<Note> {
         lock(&self.reported).remove(key).unwrap_or_default()
     }
 
     /// Remembers what a pass has reported that was not carried out to its end: the next one may do the same once more.
-    fn remember_reported(&self, key: &Key, done: Vec<Announcement>) {
+    fn remember_reported(&self, key: &Key, done: Vec<Note>) {
         if !done.is_empty() {
             lock(&self.reported).insert(key.clone(), done);
         }
     }
 
-    /// Reports what has happened, once it is written and unless it was reported before, on the rollout and on its set.
-    fn announce(&self, world: &World, announcements: &[Announcement], before: &[Announcement]) {
-        let RolloutRow { namespace, name, .. } = &*world.rollout;
-        let set = world.target.as_ref().map(|member| &member.set).or(world.held.first());
-        for announcement in announcements.iter().filter(|one| !before.contains(one)) {
-            let Announcement { severity, reason, message, .. } = announcement;
-            match severity {
-                Severity::Normal => tracing::info!(%namespace, rollout = %name, reason, "{message}"),
-                Severity::Warning => tracing::warn!(%namespace, rollout = %name, reason, "{message}"),
-                Severity::Error => tracing::error!(%namespace, rollout = %name, reason, "{message}"),
+    /// Reports what has happened, once it is written and unless it was reported before.
+    fn announce(&self, notes: &[Note], before: &[Note]) {
+        for note in notes.iter().filter(|note| !before.contains(note)) {
+            let Note { on, severity, reason, message, .. } = note;
+            if let Some(rollout) = on.first() {
+                let (namespace, name) = (&rollout.namespace, &rollout.name);
+                match severity {
+                    Severity::Normal => tracing::info!(%namespace, rollout = %name, reason, "{message}"),
+                    Severity::Warning => tracing::warn!(%namespace, rollout = %name, reason, "{message}"),
+                    Severity::Error => tracing::error!(%namespace, rollout = %name, reason, "{message}"),
+                }
             }
-            self.recorder.record(about(&world.rollout), *severity, reason, message);
-            if let Some(set) = set {
-                self.recorder.record(regarding(set), *severity, reason, message);
+            for subject in on {
+                self.recorder.record(subject.into(), *severity, reason, message);
             }
         }
     }
@@ -454,14 +460,14 @@ impl PhasedRollouts {
 }
 
 /// Confirms what a plan rests on: the domain for what disrupts, and for the end of the rollout which sets carry its mark.
-async fn confirm(lane: &mut Lane<'_>, rollout: &RolloutRow, plan: &Plan) -> Result<Basis, Halt> {
-    let actions = || plan.batches.iter().flat_map(|batch| &batch.actions);
+async fn confirm(lane: &mut Lane<'_>, decision: &Decision) -> Result<Basis, Halt> {
+    let actions = || decision.plan.writes();
     let mut basis = Basis::Confirmed;
-    if actions().any(Action::removes_finalizer) {
-        basis = lane.confirm_marks(&rollout.name).await?;
+    if let Some(removal) = actions().find(|action| action.removes_finalizer()) {
+        basis = lane.confirm_marks(removal.object()).await?;
     }
     let of_domain = |action: &Action| action.needs_confirmed_view() && !action.removes_finalizer();
-    if (plan.adds_time || actions().any(of_domain)) && lane.confirm(&READS).await? == Basis::Renewed {
+    if (decision.adds_time || actions().any(of_domain)) && lane.confirm(&READS).await? == Basis::Renewed {
         basis = Basis::Renewed;
     }
     Ok(basis)

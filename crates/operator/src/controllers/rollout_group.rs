@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use sts_plus_planner::plan::{Action, Batch};
+use sts_plus_planner::plan::{Action, Note};
 use sts_plus_planner::reason::{Reason, Refusal, Severity};
 use sts_plus_planner::rollout_group::report::{Report, Transition, Warning};
-use sts_plus_planner::rollout_group::{self, MAX_MEMBERS, Plan, World, overlaps, plan, release};
+use sts_plus_planner::rollout_group::{self, Decision, MAX_MEMBERS, World, overlaps, plan, release};
 use sts_plus_planner::set::SetRow;
 use tokio::time::Instant;
 
@@ -188,7 +188,7 @@ impl RolloutGroups {
     /// reported whatever became of the rest.
     async fn roll(&self, domain: &Domain) -> Result<Passed, Halt> {
         let waiter = self.queue.waiter(NAME, &Key::Group(domain.clone()));
-        let mut lane = self.executor.enter(domain, waiter).await?;
+        let mut lane = self.executor.enter(std::slice::from_ref(domain), None, waiter).await?;
         let (now, started, epoch) = (self.clock.now(), Instant::now(), lane.epoch());
         let look = |unconfirmed: Option<Arc<str>>| {
             let world = world(self.cache.store(), domain, self.unobserved(domain, now));
@@ -197,7 +197,7 @@ impl RolloutGroups {
         let mut world = look(lane.doubt(&SETS_AND_PODS).cloned());
         world.memory = self.recall(domain, epoch, &world);
         let mut planned = plan(&world, now);
-        if Batch::any_needs_confirmed_view(&planned.batches) {
+        if planned.plan.needs_confirmed_view() {
             let renewed = match lane.confirm(&SETS_AND_PODS).await {
                 Ok(Basis::Confirmed) => None,
                 Ok(Basis::Renewed) => Some(look(None)),
@@ -228,7 +228,7 @@ impl RolloutGroups {
         }
         self.show(domain, &planned);
         self.report(domain, &planned);
-        self.informing.submit(domain, epoch, planned.informing());
+        self.informing.submit(domain, epoch, planned.plan.informing());
         let unconfirmed = world.unconfirmed.is_some();
         self.remember(domain, epoch, world.memory, &planned);
         if let Some(halt) = acted.halt {
@@ -238,7 +238,7 @@ impl RolloutGroups {
             return Ok(Passed::Unconfirmed);
         }
         let skipped = planned.reports.iter().any(|report| report.reason.severity() == Severity::Error);
-        let wake_at = planned.wake_at.map(|at| later(started, at, now));
+        let wake_at = planned.plan.wake_at.map(|at| later(started, at, now));
         Ok(if skipped { Passed::Skipped } else { Passed::Rolled { wake_at } })
     }
 
@@ -289,8 +289,14 @@ impl RolloutGroups {
     }
 
     /// Remembers the states that were reported and that the view does not show on the sets.
-    fn remember(&self, domain: &Domain, epoch: Epoch, mut memory: rollout_group::Memory, plan: &Plan) {
-        for report in &plan.reports {
+    fn remember(
+        &self,
+        domain: &Domain,
+        epoch: Epoch,
+        mut memory: rollout_group::Memory,
+        decision: &Decision,
+    ) {
+        for report in &decision.reports {
             if report.is_written {
                 memory.reported.remove(&report.set.uid);
             } else if report.transition != Transition::Unsettled {
@@ -315,7 +321,7 @@ impl RolloutGroups {
 
     /// Shows the states in metrics. A set on which something cannot be written counts as such: there its annotation says
     /// something older.
-    fn show(&self, domain: &Domain, plan: &Plan) {
+    fn show(&self, domain: &Domain, decision: &Decision) {
         let refused = |warning: &Warning| matches!(warning, Warning::WriteRefused { .. });
         let state_of = |report: &Report| {
             let is_refused = report.warnings.iter().any(refused);
@@ -327,7 +333,7 @@ impl RolloutGroups {
                 rollout_group: Arc::clone(&domain.group),
                 state,
             };
-            match plan.reports.iter().filter(|report| state_of(report) == state).count() {
+            match decision.reports.iter().filter(|report| state_of(report) == state).count() {
                 0 => {
                     self.metrics.sets.remove(&labels);
                 }
@@ -339,15 +345,15 @@ impl RolloutGroups {
     }
 
     /// Reports transitions, in the log and as events.
-    fn report(&self, domain: &Domain, plan: &Plan) {
+    fn report(&self, domain: &Domain, decision: &Decision) {
+        for note in &decision.plan.notes {
+            self.announce(domain, note);
+        }
         let before = self.memory().warned.remove(domain).unwrap_or_default();
-        for report in &plan.reports {
-            if report.transition == Transition::Changed {
-                self.announce(domain, report);
-            }
+        for report in &decision.reports {
             self.warn(domain, report, before.get(&report.set.uid).map(Vec::as_slice).unwrap_or_default());
         }
-        let warned = plan.reports.iter().filter(|report| !report.warnings.is_empty());
+        let warned = decision.reports.iter().filter(|report| !report.warnings.is_empty());
         let warned: HashMap<_, _> =
             warned.map(|report| (Arc::clone(&report.set.uid), report.warnings.clone())).collect();
         if !warned.is_empty() {
@@ -355,15 +361,18 @@ impl RolloutGroups {
         }
     }
 
-    fn announce(&self, domain: &Domain, report: &Report) {
-        let (kind, message) = (report.reason.kind(), report.reason.to_string());
-        let (namespace, group, set) = (&domain.namespace, &domain.group, &report.set.name);
-        match report.reason.severity() {
-            Severity::Normal => tracing::info!(%namespace, %group, %set, state = kind, "{message}"),
-            Severity::Warning => tracing::warn!(%namespace, %group, %set, state = kind, "{message}"),
-            Severity::Error => tracing::error!(%namespace, %group, %set, state = kind, "{message}"),
+    fn announce(&self, domain: &Domain, note: &Note) {
+        let Note { on, severity, reason, message, .. } = note;
+        let (namespace, group) = (&domain.namespace, &domain.group);
+        for subject in on {
+            let set = &subject.name;
+            match severity {
+                Severity::Normal => tracing::info!(%namespace, %group, %set, state = reason, "{message}"),
+                Severity::Warning => tracing::warn!(%namespace, %group, %set, state = reason, "{message}"),
+                Severity::Error => tracing::error!(%namespace, %group, %set, state = reason, "{message}"),
+            }
+            self.recorder.record(subject.into(), *severity, reason, message);
         }
-        self.recorder.record(regarding(&report.set), report.reason.severity(), kind, &message);
     }
 
     /// Reports each fault in what the user wrote once, and again when it changes.
@@ -396,12 +405,12 @@ fn halted(domain: &Domain, halt: Halt) -> Outcome {
 }
 
 /// Logs what disrupts, before it is carried out.
-fn log_disruptions(domain: &Domain, plan: &Plan) {
-    for action in plan.acting() {
+fn log_disruptions(domain: &Domain, decision: &Decision) {
+    for action in decision.plan.acting() {
         tracing::info!(
             namespace = %domain.namespace,
             group = %domain.group,
-            pod = %action.object.name,
+            pod = %action.object().name,
             "replacing an outdated pod"
         );
     }
@@ -415,8 +424,8 @@ struct Acted {
 }
 
 /// Carries out what is the rollout in a plan.
-async fn act(lane: &mut Lane<'_>, world: &World, plan: &Plan) -> Acted {
-    let actions: Vec<_> = plan.acting().collect();
+async fn act(lane: &mut Lane<'_>, world: &World, decision: &Decision) -> Acted {
+    let actions: Vec<_> = decision.plan.acting().collect();
     let performed = lane.perform_batch(actions.iter().copied()).await;
     let mut refused = BTreeMap::new();
     for (action, answer) in actions.iter().zip(&performed.answers) {
@@ -430,8 +439,7 @@ async fn act(lane: &mut Lane<'_>, world: &World, plan: &Plan) -> Acted {
 
 /// The set whose pod an action is about.
 fn set_of<'w>(world: &'w World, action: &Action) -> Option<&'w SetRow> {
-    let has = |pod: &Arc<sts_plus_planner::pod::PodRow>| pod.uid == action.precondition.uid;
-    let member = world.members.iter().find(|member| member.pods.iter().any(has))?;
+    let member = world.members.iter().find(|member| *member.set.uid == *action.owner())?;
     Some(&member.set)
 }
 

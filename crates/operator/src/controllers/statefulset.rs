@@ -6,21 +6,22 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sts_plus_api::keys;
+use sts_plus_planner::plan::{Action, Ask, Note, Object};
 use sts_plus_planner::reason::{Reason, Refusal, Severity};
 use sts_plus_planner::set::SetRow;
 use sts_plus_planner::statefulset::world::{Features, Management, Memory, Standing, World};
 use sts_plus_planner::statefulset::{
-    Answer, Ask, Blocked, Gauges, Note, Plan, Purpose, Step, plan, tell, tell_refused_revision,
+    Answer, Blocked, Decision, Gauges, Purpose, plan, report, report_refused_revision,
 };
 use tokio::time::Instant;
 
+use super::later;
 use super::trouble::Trouble;
-use super::{later, regarding};
 use crate::shell::api::{Api, ApiError, Place, Resource};
 use crate::shell::backoff;
 use crate::shell::cache::{Cache, Touched};
 use crate::shell::events::Recorder;
-use crate::shell::executor::{Basis, Domain, Executor, Halt, Lane, SETS_AND_PODS};
+use crate::shell::executor::{self, Basis, CarriedOut, Domain, Executor, Halt, Lane, SETS_AND_PODS};
 use crate::shell::metrics::{ControllerLabel, Metrics};
 use crate::shell::queue::{Outcome, Queue};
 use crate::shell::statefulset_metrics::SetLabels;
@@ -132,7 +133,8 @@ impl StatefulSets {
         let domain = Domain::of(&set);
         let status_written = self.recall(key, &set, &domain);
         let mut memory = Memory::default();
-        let mut lane = match self.executor.enter(&domain, self.queue.waiter(NAME, key)).await {
+        let (domains, waiter) = (std::slice::from_ref(&domain), self.queue.waiter(NAME, key));
+        let mut lane = match self.executor.enter(domains, Some(&set.uid), waiter).await {
             Ok(lane) => lane,
             Err(halt) => return ended(key, Some(halt), None),
         };
@@ -151,26 +153,31 @@ impl StatefulSets {
             };
             // Both clocks at once: whoever sets the one while the pass is under way does not move its wake-up.
             let (now, started) = (self.api.now(), Instant::now());
-            let learned = match plan(&world, now) {
+            let mut decision = match plan(&world, now) {
                 Err(blocked) => return self.blocked(&world, &blocked),
-                Ok(Plan { ask: Some(Ask::Standing), .. }) => {
-                    self.standing(&world.set).await.map(|standing| memory.standing = Some(standing))
+                Ok(decision) => decision,
+            };
+            if self.status_retry(key).is_some() {
+                decision.drop_status();
+            }
+            let learned = match (decision.plan.asks.first(), self.renews(&mut lane, &decision).await) {
+                (Some(Ask::Read(object)), _) => {
+                    self.standing(object, &world.set).await.map(|standing| memory.standing = Some(standing))
                 }
-                Ok(plan) => match self.renews(&mut lane, &plan).await {
-                    Ok(true) => Ok(()),
-                    Ok(false) => match self.carry_out(key, &mut lane, &world, &plan).await {
-                        Carried::NameTaken(name) => self.read_holder(key, &name, &mut memory).await,
-                        Carried::Out(halt) => {
-                            drop(lane);
-                            self.show(key, &world, plan.gauges);
-                            self.tell_unconfirmed(&world.set, halt.as_ref());
-                            let wake_at = plan.wake_at.map(|at| later(started, at, now));
-                            let wake_at = [wake_at, self.status_retry(key)].into_iter().flatten().min();
-                            return ended(key, halt, wake_at);
-                        }
-                    },
-                    Err(halt) => Err(halt),
+                // Nothing of a set is asked of Prometheus.
+                (Some(Ask::Query(_)), _) | (None, Ok(true)) => Ok(()),
+                (None, Ok(false)) => match self.carry_out(key, &mut lane, &world, &decision).await {
+                    Carried::NameTaken(name) => self.read_holder(key, &name, &mut memory).await,
+                    Carried::Out(halt) => {
+                        drop(lane);
+                        self.show(key, &world, decision.gauges);
+                        self.tell_unconfirmed(&world.set, halt.as_ref());
+                        let wake_at = decision.plan.wake_at.map(|at| later(started, at, now));
+                        let wake_at = [wake_at, self.status_retry(key)].into_iter().flatten().min();
+                        return ended(key, halt, wake_at);
+                    }
                 },
+                (None, Err(halt)) => Err(halt),
             };
             if let Err(halt) = learned {
                 return ended(key, Some(halt), None);
@@ -182,9 +189,8 @@ impl StatefulSets {
 
     /// Confirms the view for a plan that needs it; whether it was read again, so that the plan has to be made anew. Where it
     /// could not be confirmed, the lane itself refuses what needs it and lets the rest pass.
-    async fn renews(&self, lane: &mut Lane<'_>, plan: &Plan) -> Result<bool, Halt> {
-        let tasks = plan.work.iter().chain(&plan.trim).flat_map(|step| &step.tasks);
-        if !tasks.into_iter().any(|task| task.action.needs_confirmed_view()) {
+    async fn renews(&self, lane: &mut Lane<'_>, decision: &Decision) -> Result<bool, Halt> {
+        if !decision.plan.needs_confirmed_view() {
             return Ok(false);
         }
         match lane.confirm(&SETS_AND_PODS).await {
@@ -199,7 +205,7 @@ impl StatefulSets {
         if let Some(Halt::Unconfirmed(why)) = halt {
             let reason = Reason::ViewUnconfirmed { why: Arc::clone(why) };
             let (severity, message) = (reason.severity(), reason.to_string());
-            self.announce(set, &Note { severity, reason: reason.kind(), message });
+            self.announce(&Note::of_set(set, severity, reason.kind(), message));
         }
     }
 
@@ -207,59 +213,43 @@ impl StatefulSets {
         self.cache.store().world_of_set(&key.namespace, &key.name, memory, self.features)
     }
 
-    /// Writes what is planned. The status is written whatever became of the work, unless it would name a revision that is
-    /// not stored, and what is not needed any more is deleted whatever became of that; only a lost lease and a throttling
-    /// server end a pass at once.
-    async fn carry_out(&self, key: &Key, lane: &mut Lane<'_>, world: &World, plan: &Plan) -> Carried {
-        let (mut halted, mut failed) = (None, None);
-        for step in &plan.work {
-            let performed = lane.perform_batch(step.tasks.iter().map(|task| &task.action)).await;
-            if let Some(name) = taken_name(step, &performed.answers) {
-                return Carried::NameTaken(name);
-            }
-            self.tell(world, step, &performed.answers);
-            if step.stores_revision() {
-                let mut answers = step.tasks.iter().zip(&performed.answers);
-                let refusal = answers.find_map(|(task, answer)| match answer {
-                    Some(Err(error)) => lane.refusal(&task.action, error),
-                    _ => None,
-                });
-                self.revision_refused(key, &world.set, step, refusal);
-            }
-            halted = worse(halted, performed.halt);
-            if halted.is_some() {
-                failed = Some(step);
-                break;
+    /// Writes what is planned, and reports what was answered. A status that could not be written has a back-off of its own.
+    async fn carry_out(&self, key: &Key, lane: &mut Lane<'_>, world: &World, decision: &Decision) -> Carried {
+        let carried = lane.carry_out(&decision.plan.steps).await;
+        if let Some(name) = taken_name(decision, &carried) {
+            return Carried::NameTaken(name);
+        }
+        if let Some(revision) = decision.stored_revision() {
+            let mut answers = carried.answered().filter(|(action, _)| *action == revision);
+            if let Some((_, answer)) = answers.next() {
+                let refusal = answer.as_ref().err().and_then(|error| lane.refusal(revision, error));
+                self.revision_refused(key, &world.set, revision, refusal);
             }
         }
-        let status = plan.status_after(failed).filter(|_| !is_final(halted.as_ref()));
-        if let Some(status) = status.filter(|_| self.status_retry(key).is_none()) {
-            let started = Instant::now();
-            match lane.perform_batch([status]).await.halt {
-                None => self.status_written(key, &world.set),
-                Some(Halt::Failed(error)) => {
-                    self.status_failed(key, &world.set, &error, started.elapsed());
+        let mut halted = None;
+        for (step, purposes) in carried.steps.iter().zip(&decision.purposes) {
+            self.tell(world, step, purposes);
+            let is_status = purposes.contains(&Purpose::Status);
+            match step.halt.clone() {
+                None if is_status && step.answers.iter().any(Option::is_some) => {
+                    self.status_written(key, &world.set);
                 }
-                halt => halted = worse(halted, halt),
+                Some(Halt::Failed(error)) if is_status => {
+                    self.status_failed(key, &world.set, &error, step.took);
+                }
+                None => {}
+                Some(halt) => halted = Some(halt.or_worse(halted)),
             }
         }
-        for step in &plan.trim {
-            if is_final(halted.as_ref()) {
-                break;
-            }
-            let performed = lane.perform_batch(step.tasks.iter().map(|task| &task.action)).await;
-            self.tell(world, step, &performed.answers);
-            halted = worse(halted, performed.halt);
-        }
-        for note in &plan.notes {
-            self.announce(&world.set, note);
+        for note in &decision.plan.notes {
+            self.announce(note);
         }
         Carried::Out(halted)
     }
 
     /// The set as the server has it right now.
-    async fn standing(&self, set: &SetRow) -> Result<Standing, Halt> {
-        let place = Place::object(Resource::StatefulSets, &set.namespace, &set.name);
+    async fn standing(&self, object: &Object, set: &SetRow) -> Result<Standing, Halt> {
+        let place = Place::object(object.kind.into(), &object.namespace, &object.name);
         match self.api.get(place).await {
             Ok(found) => Ok(standing(&found, &set.uid)),
             Err(ApiError::NotFound(_)) => Ok(Standing::Gone),
@@ -284,38 +274,44 @@ impl StatefulSets {
         Ok(())
     }
 
-    /// Tells what became of a step.
-    fn tell(&self, world: &World, step: &Step, answers: &[Option<Result<(), ApiError>>]) {
-        let sent: Vec<_> = step.tasks.iter().zip(answers).filter(|(_, answer)| answer.is_some()).collect();
+    /// Reports what was answered to a step.
+    fn tell(&self, world: &World, step: &executor::Carried<'_>, purposes: &[Purpose]) {
+        let sent = step.writes.iter().zip(purposes).zip(&step.answers);
+        let sent = sent.filter_map(|((action, purpose), answer)| Some((action, purpose, answer.as_ref()?)));
+        let sent: Vec<(&Action, &Purpose, _)> = sent.collect();
         let words: Vec<_> = sent
             .iter()
-            .map(|(_, answer)| match answer {
-                Some(Err(error)) => error.words(),
-                _ => String::new(),
+            .map(|(.., answer)| match answer {
+                Err(error) => error.words(),
+                Ok(()) => String::new(),
             })
             .collect();
-        let told = sent.iter().zip(&words).map(|((_, answer), words)| match answer {
-            Some(Err(ApiError::AlreadyExists(_))) => Answer::AlreadyExists(words),
-            Some(Err(ApiError::NotFound(_))) => Answer::NotFound(words),
-            Some(Err(ApiError::Conflict(_))) => Answer::Conflict(words),
-            Some(Err(_)) => Answer::Failed(words),
-            Some(Ok(())) | None => Answer::Done,
+        let answered = sent.iter().zip(&words).map(|((action, purpose, answer), words)| {
+            let answer = match answer {
+                Err(ApiError::AlreadyExists(_)) => Answer::AlreadyExists(words),
+                Err(ApiError::NotFound(_)) => Answer::NotFound(words),
+                Err(ApiError::Conflict(_)) => Answer::Conflict(words),
+                Err(_) => Answer::Failed(words),
+                Ok(()) => Answer::Done,
+            };
+            (*action, *purpose, answer)
         });
-        let told: Vec<_> = told.collect();
-        let step = Step { tasks: sent.iter().map(|(task, _)| (*task).clone()).collect() };
-        for note in tell(world, &step, &told) {
-            self.announce(&world.set, &note);
+        for note in report(world, answered) {
+            self.announce(&note);
         }
     }
 
-    fn announce(&self, set: &SetRow, note: &Note) {
-        let Note { severity, reason, message } = note;
-        if *severity == Severity::Normal {
-            tracing::debug!(namespace = %set.namespace, set = %set.name, reason, "{message}");
-        } else {
-            tracing::warn!(namespace = %set.namespace, set = %set.name, reason, "{message}");
+    fn announce(&self, note: &Note) {
+        let Note { on, severity, reason, message, .. } = note;
+        for subject in on {
+            let (namespace, set) = (&subject.namespace, &subject.name);
+            if *severity == Severity::Normal {
+                tracing::debug!(%namespace, %set, reason, "{message}");
+            } else {
+                tracing::warn!(%namespace, %set, reason, "{message}");
+            }
+            self.recorder.record(subject.into(), *severity, reason, message);
         }
-        self.recorder.record(regarding(set), *severity, reason, message);
     }
 
     /// Nothing can be planned: what the user can mend is told, and the rest passes.
@@ -327,7 +323,7 @@ impl StatefulSets {
         };
         let (set, message) = (&world.set, blocked.to_string());
         if let Some(reason) = reason {
-            self.announce(set, &Note { severity: Severity::Warning, reason, message });
+            self.announce(&Note::of_set(set, Severity::Warning, reason, message));
         } else {
             tracing::info!(namespace = %set.namespace, set = %set.name, "{message}");
         }
@@ -376,18 +372,17 @@ impl StatefulSets {
         let delay = |failures| backoff::delay(failures, self.api.chance());
         if let Some(refusal) = known.and_then(|known| known.status_trouble.failed(error, held, delay)) {
             let (severity, reason) = (Severity::Warning, Reason::WRITE_REFUSED);
-            self.announce(set, &Note { severity, reason, message: refusal.to_string() });
+            self.announce(&Note::of_set(set, severity, reason, refusal.to_string()));
         }
     }
 
     /// Reports once that the update revision cannot be stored, until it is.
-    fn revision_refused(&self, key: &Key, set: &SetRow, step: &Step, refusal: Option<Refusal>) {
+    fn revision_refused(&self, key: &Key, set: &SetRow, revision: &Action, refusal: Option<Refusal>) {
         let mut known = self.known();
         let Some(known) = known.get_mut(key).filter(|known| known.uid == set.uid) else { return };
         let before = std::mem::replace(&mut known.revision_refused, refusal.is_some());
-        let news = refusal.filter(|_| !before).and_then(|refusal| tell_refused_revision(step, &refusal));
-        if let Some(note) = news {
-            self.announce(set, &note);
+        if let Some(refusal) = refusal.filter(|_| !before) {
+            self.announce(&report_refused_revision(set, revision, &refusal));
         }
     }
 
@@ -442,12 +437,12 @@ fn ended(key: &Key, halt: Option<Halt>, wake_at: Option<Instant>) -> Outcome {
 }
 
 /// The revision that could not be created since its name is taken.
-fn taken_name(step: &Step, answers: &[Option<Result<(), ApiError>>]) -> Option<Box<str>> {
-    let mut answered = step.tasks.iter().zip(answers);
-    let (task, _) = answered.find(|(task, answer)| {
-        task.purpose == Purpose::CreateRevision && matches!(answer, Some(Err(ApiError::AlreadyExists(_))))
-    })?;
-    Some(task.action.object.name.clone())
+fn taken_name(decision: &Decision, carried: &CarriedOut<'_>) -> Option<Box<str>> {
+    let revision = decision.stored_revision()?;
+    let is_taken = |(action, answer): (&Action, &Result<(), ApiError>)| {
+        action == revision && matches!(answer, Err(ApiError::AlreadyExists(_)))
+    };
+    carried.answered().any(is_taken).then(|| revision.object().name.clone())
 }
 
 fn standing(found: &Value, uid: &str) -> Standing {
@@ -458,29 +453,6 @@ fn standing(found: &Value, uid: &str) -> Standing {
         Standing::Deleting
     } else {
         Standing::Alive
-    }
-}
-
-/// Whether nothing more may be sent in this pass.
-fn is_final(halt: Option<&Halt>) -> bool {
-    matches!(halt, Some(Halt::Closed | Halt::Throttled { .. }))
-}
-
-/// Of two ends the one that keeps the next pass away for longer, and the sooner one of two waits.
-fn worse(one: Option<Halt>, other: Option<Halt>) -> Option<Halt> {
-    let rank = |halt: &Halt| match halt {
-        Halt::NotSeenYet { .. } | Halt::Occupied { .. } => 0,
-        Halt::Unconfirmed(_) => 1,
-        Halt::Failed(_) => 2,
-        Halt::Throttled { .. } => 3,
-        Halt::Closed => 4,
-    };
-    match (one, other) {
-        (Some(Halt::NotSeenYet { until }), Some(Halt::NotSeenYet { until: other })) => {
-            Some(Halt::NotSeenYet { until: until.min(other) })
-        }
-        (Some(one), Some(other)) => Some(if rank(&other) > rank(&one) { other } else { one }),
-        (one, other) => one.or(other),
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tower::{BoxError, service_fn};
 
-use super::{Key, StatefulSets, enqueue, standing, worse};
+use super::{Key, StatefulSets, enqueue, standing};
 use crate::shell::api::{Api, ApiError, CALL_TIMEOUT, Resource};
 use crate::shell::cache::{Cache, Scope, Touched};
 use crate::shell::events;
@@ -480,7 +480,7 @@ fn the_worst_end_counts() {
     let wait = |seconds| Some(Halt::NotSeenYet { until: now + Duration::from_secs(seconds) });
     let failed = || Some(Halt::Failed(ApiError::Forbidden(String::new())));
     let throttled = || Some(Halt::Throttled { retry_after: Duration::ZERO });
-    assert_eq!(worse(None, None), None);
+    let worse = |one: Option<Halt>, other: Option<Halt>| other.map(|halt| halt.or_worse(one));
     assert_eq!(worse(wait(2), wait(1)), wait(1));
     assert_eq!(worse(wait(2), failed()), failed());
     assert_eq!(worse(failed(), wait(2)), failed());

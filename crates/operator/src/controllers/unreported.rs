@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sts_plus_api::keys;
 use sts_plus_api::phased_rollout::PhasedRolloutStatus;
+use sts_plus_planner::phased_rollout::Decision;
 use sts_plus_planner::phased_rollout::row::RolloutRow;
-use sts_plus_planner::phased_rollout::{Announcement, Plan};
-use sts_plus_planner::plan::{Action, Verb};
+use sts_plus_planner::plan::{Action, Note, Verb, When};
 use sts_plus_planner::set::Strategy;
 
 use crate::shell::cache::Store;
@@ -28,7 +28,7 @@ pub(super) struct Unreported<K> {
 #[derive(Debug)]
 struct Lost {
     effect: Effect,
-    announcements: Vec<Announcement>,
+    notes: Vec<Note>,
 }
 
 /// What the view shows if a write took effect.
@@ -48,24 +48,24 @@ impl<K> Default for Unreported<K> {
 
 impl<K: Clone + Eq + Hash> Unreported<K> {
     /// Remembers what to report of the writes of a plan that were not answered, except for what was reported already.
-    pub(super) fn lost(&self, key: &K, plan: &Plan, unanswered: &[&Action], reported: &[Announcement]) {
+    pub(super) fn lost(&self, key: &K, decision: &Decision, unanswered: &[&Action], reported: &[Note]) {
         for action in unanswered {
-            let is_status = matches!(action.verb, Verb::ReplaceStatus { .. });
-            let rest = plan.announcements.iter().filter(|one| !reported.contains(one));
-            let its = rest.filter(|one| is_status || one.about.as_ref() == Some(&action.object));
-            let announcements: Vec<_> = its.cloned().collect();
-            if announcements.is_empty() {
+            let is_status = matches!(action.verb(), Verb::ReplaceStatus { .. });
+            let rest = decision.plan.notes.iter().filter(|one| !reported.contains(one));
+            let its = rest.filter(|one| is_status || one.when == When::Written(action.object().clone()));
+            let notes: Vec<_> = its.cloned().collect();
+            if notes.is_empty() {
                 continue;
             }
             let effect = if is_status {
-                let before = action.precondition.resource_version.clone().unwrap_or_default();
-                Effect::Status { before, status: Box::new(plan.status.clone()) }
+                let before = action.precondition().resource_version.clone().unwrap_or_default();
+                Effect::Status { before, status: Box::new(decision.status.clone()) }
             } else {
                 Effect::Write(Box::new((*action).clone()))
             };
             let mut lost = self.lock();
             let lost = lost.entry(key.clone()).or_default();
-            lost.push(Lost { effect, announcements });
+            lost.push(Lost { effect, notes });
             if lost.len() > MAX_LOST {
                 lost.remove(0);
             }
@@ -75,15 +75,15 @@ impl<K: Clone + Eq + Hash> Unreported<K> {
     /// Takes what is to be reported now: that of writes which the view shows to have taken effect. A write to a set or a pod
     /// has been read back before anything is planned; a status that the view does not show yet is waited for, and one that
     /// somebody else has written over is forgotten.
-    pub(super) fn due(&self, key: &K, rollout: &RolloutRow, store: &Store) -> Vec<Announcement> {
+    pub(super) fn due(&self, key: &K, rollout: &RolloutRow, store: &Store) -> Vec<Note> {
         let mut all = self.lock();
         let Some(lost) = all.remove(key) else { return Vec::new() };
         let (mut due, mut waiting) = (Vec::new(), Vec::new());
         for one in lost {
             match &one.effect {
-                Effect::Status { status, .. } if **status == rollout.status => due.extend(one.announcements),
+                Effect::Status { status, .. } if **status == rollout.status => due.extend(one.notes),
                 Effect::Status { before, .. } if *before == rollout.resource_version => waiting.push(one),
-                Effect::Write(action) if is_shown(action, store) => due.extend(one.announcements),
+                Effect::Write(action) if is_shown(action, store) => due.extend(one.notes),
                 Effect::Status { .. } | Effect::Write(_) => {}
             }
         }
@@ -105,12 +105,12 @@ impl<K: Clone + Eq + Hash> Unreported<K> {
 
 /// Whether the view shows what a write does: a pod that is gone or on its way out, a set with this partition and mark.
 fn is_shown(action: &Action, store: &Store) -> bool {
-    let uid = &*action.precondition.uid;
-    match &action.verb {
-        Verb::Delete => store.seen(&action.object).is_none_or(|seen| *seen.uid != *uid || seen.terminating),
+    let uid = &*action.precondition().uid;
+    match action.verb() {
+        Verb::Delete => store.seen(action.object()).is_none_or(|seen| *seen.uid != *uid || seen.terminating),
         Verb::Apply { body, .. } => {
-            let set = store.set_of_uid(&action.object.namespace, uid);
-            let version = action.precondition.resource_version.as_deref();
+            let set = store.set_of_uid(&action.object().namespace, uid);
+            let version = action.precondition().resource_version.as_deref();
             let partition = body.pointer("/spec/updateStrategy/rollingUpdate/partition");
             let partition = partition.and_then(serde_json::Value::as_u64);
             let mark =

@@ -3,7 +3,7 @@
 use serde_json::json;
 use sts_plus_api::phased_rollout::PhasedRolloutStatus;
 use sts_plus_planner::disruption::{Gatekeeper, Guarded};
-use sts_plus_planner::plan::{Action, Batch};
+use sts_plus_planner::plan::{Action, Step};
 
 use super::super::{Domain, Halt};
 use super::{Answer, Bench, pod};
@@ -39,8 +39,8 @@ fn step() -> (Bench, Domain, Action) {
     (bench, Domain::of(&member.set), action)
 }
 
-fn alone(action: Action) -> Vec<Batch> {
-    vec![Batch { actions: vec![action] }]
+fn alone(action: Action) -> Vec<Step> {
+    vec![Step::one(action)]
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes};
 use futures::StreamExt;
 use http::{Method, Request, Response};
 use serde_json::{Value, json};
-use sts_plus_planner::plan::{Action, Batch, Kind, Object, Precondition, Verb};
+use sts_plus_planner::plan::{Action, Kind, Object, Precondition, Step};
 use sts_plus_planner::selector::{Requirement, Selector, Test};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -208,7 +208,7 @@ impl Bench {
     }
 
     async fn enter(&self, number: u32) -> Result<Lane<'_>, Halt> {
-        self.executor.enter(&Self::domain(number), Waiter::new(0, || {})).await
+        self.executor.enter(&[Self::domain(number)], None, Waiter::new(0, || {})).await
     }
 
     async fn confirm(&self, number: u32) -> Result<Basis, Halt> {
@@ -233,15 +233,16 @@ impl Bench {
     }
 }
 
-fn deletion() -> Vec<Batch> {
+fn deletion(bench: &Bench) -> Vec<Step> {
+    let set = bench.cache.store().set(&"ns".into(), &"set-0".into()).unwrap();
     let object = Object { kind: Kind::Pod, namespace: "ns".into(), name: "set-0-0".into() };
     let precondition = Precondition { uid: "pod-0".into(), resource_version: Some("1".into()) };
-    vec![Batch { actions: vec![Action { object, precondition, verb: Verb::Delete }] }]
+    vec![Step::one(Action::delete_as_owner(&set, object, precondition))]
 }
 
-fn annotation(bench: &Bench) -> Vec<Batch> {
+fn annotation(bench: &Bench) -> Vec<Step> {
     let set = bench.cache.store().set(&"ns".into(), &"set-0".into()).unwrap();
-    vec![Batch { actions: vec![Action::annotate(&set, "k", Some("v"), "m")] }]
+    vec![Step::one(Action::annotate(&set, "k", Some("v"), "m"))]
 }
 
 #[test]
@@ -258,7 +259,7 @@ async fn where_every_source_is_confirmed_a_disruption_costs_no_read() {
     let bench = Bench::new().await;
     let mut lane = bench.enter(0).await.unwrap();
     assert_eq!(lane.confirm(&SETS_AND_PODS).await, Ok(Basis::Confirmed));
-    lane.perform(&deletion()).await.unwrap();
+    lane.perform(&deletion(&bench)).await.unwrap();
     assert_eq!(bench.server.take_asked(), ["DELETE /api/v1/namespaces/ns/pods/set-0-0"]);
 }
 
@@ -270,7 +271,7 @@ async fn while_pods_cannot_be_read_nothing_is_disrupted_and_everything_else_goes
         let mut lane = bench.enter(0).await.unwrap();
         let Err(Halt::Unconfirmed(why)) = lane.confirm(&SETS_AND_PODS).await else { panic!("confirmed") };
         assert!(why.contains("cannot list pods in namespace ns: forbidden: pods is forbidden"), "{why}");
-        let refused = lane.perform(&deletion()).await;
+        let refused = lane.perform(&deletion(&bench)).await;
         assert!(matches!(refused, Err(Halt::Unconfirmed(_))), "{refused:?}");
         lane.perform(&annotation(&bench)).await.unwrap();
     }
@@ -285,7 +286,7 @@ async fn while_pods_cannot_be_read_nothing_is_disrupted_and_everything_else_goes
 async fn without_asking_nothing_is_disrupted_on_an_unconfirmed_view_either() {
     let bench = Bench::new().await;
     bench.forbid().await;
-    let refused = bench.enter(0).await.unwrap().perform(&deletion()).await;
+    let refused = bench.enter(0).await.unwrap().perform(&deletion(&bench)).await;
     assert!(matches!(refused, Err(Halt::Unconfirmed(_))), "{refused:?}");
 }
 
@@ -298,7 +299,7 @@ async fn when_pods_can_be_read_again_refused_keys_are_woken_and_the_disruption_g
     bench.server.forbidden.store(false, Ordering::SeqCst);
     let mut lane = bench.enter(0).await.unwrap();
     assert_eq!(lane.confirm(&SETS_AND_PODS).await, Ok(Basis::Renewed), "before the watch is back");
-    lane.perform(&deletion()).await.unwrap();
+    lane.perform(&deletion(&bench)).await.unwrap();
     drop(lane);
     let woken = async {
         while bench.confirmed.load(Ordering::SeqCst) == before {
@@ -357,7 +358,7 @@ async fn what_is_read_is_what_is_planned_on() {
 #[tokio::test(start_paused = true)]
 async fn rule_c_a_new_leader_with_warm_caches_reads_a_domain_once_before_its_first_disruption() {
     let bench = Bench::leading(None).await;
-    let refused = bench.enter(0).await.unwrap().perform(&deletion()).await;
+    let refused = bench.enter(0).await.unwrap().perform(&deletion(&bench)).await;
     assert!(matches!(refused, Err(Halt::Unconfirmed(_))), "{refused:?}");
     assert_eq!(bench.confirm(0).await, Ok(Basis::Renewed));
     assert_eq!(bench.server.take_asked().len(), 2);
@@ -417,7 +418,7 @@ async fn a_list_of_everything_is_not_waited_for_where_only_sources_of_other_name
 #[tokio::test(start_paused = true)]
 async fn own_writes_that_a_failing_watch_does_not_show_are_read() {
     let bench = Bench::new().await;
-    bench.enter(0).await.unwrap().perform(&deletion()).await.unwrap();
+    bench.enter(0).await.unwrap().perform(&deletion(&bench)).await.unwrap();
     assert!(
         matches!(bench.enter(0).await.map(|_| ()), Err(Halt::NotSeenYet { .. })),
         "the watch will show it"

@@ -2,7 +2,7 @@
 
 use http::Method;
 use serde_json::json;
-use sts_plus_planner::plan::{Action, Batch, Kind, Object, Precondition, Verb};
+use sts_plus_planner::plan::{Action, Kind, Object, Step};
 use tokio::time::Instant;
 
 use super::super::Halt;
@@ -12,15 +12,12 @@ use crate::shell::api::{ApiError, Resource};
 
 fn creation(name: &str) -> Action {
     let body = json!({ "metadata": { "labels": { "app": "a" } }, "spec": {} });
-    Action {
-        object: Object { kind: Kind::Pod, namespace: "ns".into(), name: name.into() },
-        precondition: Precondition { uid: "".into(), resource_version: None },
-        verb: Verb::Create { body, manager: "m" },
-    }
+    let object = Object { kind: Kind::Pod, namespace: "ns".into(), name: name.into() };
+    Action::create(object, "uid-a", body, "m")
 }
 
 async fn create(bench: &Bench) -> Result<(), Halt> {
-    bench.perform(&[Batch { actions: vec![creation("a-1")] }]).await
+    bench.perform(&[Step::one(creation("a-1"))]).await
 }
 
 fn created(version: u32) -> String {

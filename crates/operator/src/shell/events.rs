@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sts_plus_api::keys;
+use sts_plus_planner::plan::Subject;
 use sts_plus_planner::reason::Severity;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -56,6 +57,17 @@ pub struct Regarding {
     pub name: Arc<str>,
     /// Its UID.
     pub uid: Arc<str>,
+}
+
+impl From<&Subject> for Regarding {
+    fn from(subject: &Subject) -> Self {
+        Self {
+            resource: subject.kind.into(),
+            namespace: Arc::clone(&subject.namespace),
+            name: Arc::clone(&subject.name),
+            uid: Arc::clone(&subject.uid),
+        }
+    }
 }
 
 /// Something worth telling.

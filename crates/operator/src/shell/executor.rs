@@ -33,10 +33,11 @@ use tokio::time::Instant;
 
 use super::api::{Api, ApiError, CALL_TIMEOUT, Resource};
 use super::cache::{Cache, Doubt, Round, Store};
-use super::expectations::Expectations;
 use super::lease::{Epoch, Leadership};
+use super::ledger::{Ledger, Owner};
 use super::metrics::OutcomeLabel;
 pub use lane::Lane;
+use lane::Turn;
 use unanswered::Streaks;
 pub use unanswered::UNANSWERED_REPORTED_AFTER;
 
@@ -116,6 +117,8 @@ pub struct Executor {
     store: Arc<Store>,
     gate: Gate,
     lanes: Mutex<HashMap<Domain, Arc<Slot>>>,
+    /// What is awaited of our own writes. Locked after nothing else, and the store after it.
+    ledger: Mutex<Ledger>,
     lists: Mutex<Lists>,
     /// Writes that were sent and have not been answered.
     under_way: AtomicUsize,
@@ -126,7 +129,8 @@ pub struct Executor {
 /// The lane of a domain, between those who enter it.
 #[derive(Debug, Default)]
 struct Slot {
-    expectations: Arc<tokio::sync::Mutex<Expectations>>,
+    /// Held by whoever is in the lane.
+    turn: Arc<tokio::sync::Mutex<()>>,
     /// For each resource, the term in which the domain was last read, and when that was.
     read: Mutex<HashMap<Resource, (Epoch, Instant)>>,
     unanswered: Mutex<Streaks>,
@@ -179,17 +183,58 @@ pub struct Performed {
     pub halt: Option<Halt>,
 }
 
-/// What became of a plan.
+/// What became of a step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carried<'p> {
+    /// The writes.
+    pub writes: &'p [Action],
+    /// What was answered to each; `None` for one that was not sent.
+    pub answers: Vec<Option<Result<(), ApiError>>>,
+    /// How long it held the lane.
+    pub took: Duration,
+    /// Why it was not carried out to its end; `None` where it was, or was not begun.
+    pub halt: Option<Halt>,
+}
+
+impl<'p> Carried<'p> {
+    /// The writes that were sent, each with its answer.
+    pub fn answered(&self) -> impl Iterator<Item = (&'p Action, &Result<(), ApiError>)> {
+        self.writes.iter().zip(&self.answers).filter_map(|(action, answer)| Some((action, answer.as_ref()?)))
+    }
+}
+
+/// What became of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CarriedOut<'p> {
-    /// The writes that the server acknowledged.
-    pub acknowledged: Vec<&'p Action>,
-    /// The writes whose answer was lost: they may have taken effect.
-    pub unanswered: Vec<&'p Action>,
+    /// Its steps, those that were not carried out included.
+    pub steps: Vec<Carried<'p>>,
     /// The write that was refused, or has not been answered several times, and what to report of it.
     pub refused: Option<(&'p Action, Refusal)>,
     /// Why it was not carried out to its end; `None` where it was.
     pub halt: Option<Halt>,
+}
+
+impl<'p> CarriedOut<'p> {
+    /// The writes that were sent, each with its answer.
+    pub fn answered(&self) -> impl Iterator<Item = (&'p Action, &Result<(), ApiError>)> {
+        self.steps.iter().flat_map(Carried::answered)
+    }
+
+    /// The writes that the server acknowledged.
+    pub fn acknowledged(&self) -> Vec<&'p Action> {
+        self.answered().filter(|(_, answer)| answer.is_ok()).map(|(action, _)| action).collect()
+    }
+
+    /// The writes whose answer was lost: they may have taken effect.
+    pub fn unanswered(&self) -> Vec<&'p Action> {
+        let is_lost = |answer: &Result<(), ApiError>| matches!(answer, Err(ApiError::Unanswered(_)));
+        self.answered().filter(|(_, answer)| is_lost(answer)).map(|(action, _)| action).collect()
+    }
+
+    /// Whether a write to this object was sent and not acknowledged.
+    fn has_failed(&self, object: &Object) -> bool {
+        self.answered().any(|(action, answer)| action.object() == object && answer.is_err())
+    }
 }
 
 /// Why a lane cannot be planned in, or a plan was not carried out to its end.
@@ -217,6 +262,33 @@ pub enum Halt {
     },
     /// A request failed.
     Failed(ApiError),
+}
+
+impl Halt {
+    /// Of two ends the one that keeps the next pass away for longer, and the sooner one of two waits.
+    #[must_use]
+    pub fn or_worse(self, other: Option<Self>) -> Self {
+        let rank = |halt: &Self| match halt {
+            Self::NotSeenYet { .. } | Self::Occupied { .. } => 0,
+            Self::Unconfirmed(_) => 1,
+            Self::Failed(_) => 2,
+            Self::Throttled { .. } => 3,
+            Self::Closed => 4,
+        };
+        match (other, self) {
+            (Some(Self::NotSeenYet { until: one }), Self::NotSeenYet { until: other }) => {
+                Self::NotSeenYet { until: one.min(other) }
+            }
+            (Some(one), other) => {
+                if rank(&other) > rank(&one) {
+                    other
+                } else {
+                    one
+                }
+            }
+            (None, other) => other,
+        }
+    }
 }
 
 impl Domain {
@@ -250,42 +322,86 @@ impl Executor {
             store,
             gate,
             lanes: Mutex::default(),
+            ledger: Mutex::default(),
             lists: Mutex::default(),
             under_way: AtomicUsize::new(0),
             lost: Mutex::default(),
         }
     }
 
-    /// Enters the lane of a domain and makes sure that the view may be planned on. A lane in which somebody is already is
-    /// not waited for, so that one whose writes hang does not hold workers: the waiter is called when it is free.
-    pub async fn enter(&self, domain: &Domain, waiter: Waiter) -> Result<Lane<'_>, Halt> {
+    /// Enters the lanes of these domains and makes sure that the view may be planned on, for a plan about the object with
+    /// the UID `own`. A lane in which somebody is already is not waited for, so that one whose writes hang does not hold
+    /// workers: the waiter is called when it is free. Lanes are locked in one order for all.
+    pub async fn enter(
+        &self,
+        domains: &[Domain],
+        own: Option<&Owner>,
+        waiter: Waiter,
+    ) -> Result<Lane<'_>, Halt> {
         let epoch = self.gate.open().ok_or(Halt::Closed)?;
-        let slot = {
-            let mut lanes = lock(&self.lanes);
-            Arc::clone(lanes.entry(domain.clone()).or_default())
-        };
-        let expectations = {
-            // Under this lock, so that whoever leaves finds the waiter, or has left.
-            let mut waiting = lock(&slot.waiting);
-            let Ok(expectations) = Arc::clone(&slot.expectations).try_lock_owned() else {
-                if waiting.iter().all(|known| known.id != waiter.id) {
-                    waiting.push_back(waiter);
-                }
-                return Err(Halt::Occupied { until: Instant::now() + OCCUPIED_RETRY });
+        let mut ordered: Vec<_> = domains.iter().collect();
+        ordered.sort();
+        ordered.dedup();
+        let mut turns = Vec::new();
+        for domain in ordered {
+            let slot = {
+                let mut lanes = lock(&self.lanes);
+                Arc::clone(lanes.entry(domain.clone()).or_default())
             };
-            expectations
-        };
-        Lane::enter(self, epoch, domain.clone(), expectations, slot).await
+            let held = {
+                // Under this lock, so that whoever leaves finds the waiter, or has left.
+                let mut waiting = lock(&slot.waiting);
+                let Ok(held) = Arc::clone(&slot.turn).try_lock_owned() else {
+                    if waiting.iter().all(|known| known.id != waiter.id) {
+                        waiting.push_back(waiter);
+                    }
+                    return Err(Halt::Occupied { until: Instant::now() + OCCUPIED_RETRY });
+                };
+                held
+            };
+            turns.push(Turn::new(domain.clone(), slot, held));
+        }
+        Lane::enter(self, epoch, turns, own).await
+    }
+
+    /// Of whom something is awaited before anybody plans for these domains, or for the object with the UID `own`.
+    fn owners<'d>(&self, domains: impl Iterator<Item = &'d Domain>, own: Option<&Owner>) -> Vec<Owner> {
+        let ledger = lock(&self.ledger);
+        if ledger.is_empty() {
+            return Vec::new();
+        }
+        let mut owners: Vec<Owner> = own.into_iter().cloned().collect();
+        for domain in domains {
+            // One that the view shows in another domain has taken what is awaited along.
+            let is_here = |owner: &Owner| {
+                let set = self.store.set_of_uid(&domain.namespace, owner);
+                set.is_none_or(|set| Domain::of(&set) == *domain)
+            };
+            owners.extend(ledger.recorded(domain).into_iter().filter(is_here));
+            match domain.lone_set() {
+                Some(uid) => owners.push(uid.into()),
+                None => owners.extend(self.store.group_uids(&domain.namespace, &domain.group)),
+            }
+        }
+        owners.retain(|owner| ledger.knows(owner));
+        owners.sort();
+        owners.dedup();
+        owners
+    }
+
+    /// Drops what the view shows of these owners by now.
+    fn look(&self, owners: &[Owner]) {
+        let store = &self.store;
+        // In this order: what is taken in between the two is then shown as well.
+        let view = |object: &Object| (store.seen(object), store.reached(object));
+        lock(&self.ledger).look(owners, view, Instant::now());
     }
 
     /// Whether it is unknown of some write whether the server has acted on it, or will: also of one that only informs, and
     /// of one that was read back and may still arrive.
     pub fn has_unanswered(&self) -> bool {
-        let of_lane = |slot: &Arc<Slot>| {
-            slot.expectations.try_lock().map_or(true, |expectations| expectations.has_unknown())
-        };
         let lately = lock(&self.lost).is_some_and(|lost| lost.elapsed() < ARRIVES_WITHIN);
-        lately || self.under_way.load(Ordering::SeqCst) > 0 || lock(&self.lanes).values().any(of_lane)
+        lately || self.under_way.load(Ordering::SeqCst) > 0 || lock(&self.ledger).has_unknown()
     }
 
     /// Where many domains want to be read at once, everything is listed instead; whoever comes meanwhile looks again soon,
@@ -339,11 +455,9 @@ impl Executor {
         if Arc::strong_count(slot) > 1 || !lock(&slot.waiting).is_empty() {
             return true;
         }
-        let settled = slot.expectations.try_lock().is_ok_and(|mut lane| {
-            let view = |object: &Object| (self.store.seen(object), self.store.reached(object));
-            lane.look(view, Instant::now());
-            lane.is_empty()
-        });
+        let owners = self.owners(std::iter::once(domain), None);
+        self.look(&owners);
+        let settled = lock(&self.ledger).is_settled(&owners);
         if settled {
             lanes.remove(domain);
         }
@@ -352,16 +466,11 @@ impl Executor {
 
     /// Writes if the term is still on; `None` if not. Asked anew before each write, since the lease may have run
     /// out while another one was under way.
-    async fn attempt<'a>(
-        &self,
-        (number, action): (usize, &'a Action),
-        epoch: Epoch,
-    ) -> (usize, &'a Action, Option<Result<Value, ApiError>>) {
+    async fn attempt(&self, action: &Action, epoch: Epoch) -> Option<Result<Value, ApiError>> {
         if self.gate.open() != Some(epoch) {
-            return (number, action, None);
+            return None;
         }
-        let answer = self.answered(self.write(action)).await;
-        (number, action, Some(answer))
+        Some(self.answered(self.write(action)).await)
     }
 
     /// Counts a write until it is answered. Not counted down where this future is dropped: then nobody knows what became of

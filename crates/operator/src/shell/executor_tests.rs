@@ -9,7 +9,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use sts_plus_planner::disruption::{Gatekeeper, Guarded};
 use sts_plus_planner::health::Member;
-use sts_plus_planner::plan::{Action, Batch, Kind, Object, Precondition, Verb};
+use sts_plus_planner::plan::{Action, Kind, Object, Precondition, Step};
 use tokio::sync::watch;
 use tower::{BoxError, service_fn};
 
@@ -145,25 +145,25 @@ impl Bench {
     }
 
     /// The deletion that the planner would ask for, with its permit.
-    fn deletion(&self) -> Vec<Batch> {
+    fn deletion(&self) -> Vec<Step> {
         let member = self.member();
         let now = jiff::Timestamp::UNIX_EPOCH + Duration::from_hours(1);
         let domain = [Guarded::of(&member, 1, now)];
         let permit = Gatekeeper::new(&domain).ask(&member.set.name, &member.pods[0]).expect("all is well");
-        vec![Batch { actions: vec![Action::delete(&permit)] }]
+        vec![Step::one(Action::delete(&permit))]
     }
 
-    fn annotation(&self) -> Vec<Batch> {
-        vec![Batch { actions: vec![Action::annotate(&self.member().set, "k", Some("v"), "m")] }]
+    fn annotation(&self) -> Vec<Step> {
+        vec![Step::one(Action::annotate(&self.member().set, "k", Some("v"), "m"))]
     }
 
-    async fn perform(&self, batches: &[Batch]) -> Result<(), Halt> {
-        self.enter(&Self::domain()).await?.perform(batches).await
+    async fn perform(&self, steps: &[Step]) -> Result<(), Halt> {
+        self.enter(&Self::domain()).await?.perform(steps).await
     }
 
     /// Enters a lane; nobody is woken if it is occupied.
     async fn enter(&self, domain: &Domain) -> Result<Lane<'_>, Halt> {
-        self.executor.enter(domain, Waiter::new(0, || {})).await
+        self.executor.enter(std::slice::from_ref(domain), None, Waiter::new(0, || {})).await
     }
 
     async fn may_plan(&self) -> bool {
@@ -214,7 +214,7 @@ async fn rule_a_a_deletion_carries_uid_and_version() {
 async fn rule_a_a_promotion_carries_uid_and_version_and_an_annotation_the_uid() {
     let bench = Bench::new();
     let promotion = Action::promote(&bench.member().set, "rev-2", "m");
-    bench.perform(&[Batch { actions: vec![promotion] }]).await.expect("done");
+    bench.perform(&[Step::one(promotion)]).await.expect("done");
     bench.store.upsert(Resource::StatefulSets, &set(5));
     bench.perform(&bench.annotation()).await.expect("done");
     let asked = bench.server.take_asked();
@@ -260,13 +260,13 @@ async fn rule_c_a_finalizer_is_removed_only_once_the_marks_of_the_namespace_are_
     let executor = Executor::new(api, Cache::unfollowed(Arc::clone(&bench.store)), gate);
     let object = Object { kind: Kind::PhasedRollout, namespace: "ns".into(), name: "gate".into() };
     let precondition = Precondition { uid: "uid-gate".into(), resource_version: Some("7".into()) };
-    let verb = Verb::Merge { body: json!({ "metadata": { "finalizers": [] } }), manager: "m" };
-    let removal = [Batch { actions: vec![Action { object, precondition, verb }] }];
-    let mut lane = executor.enter(&Bench::domain(), Waiter::new(0, || {})).await.expect("free");
+    let body = (json!({ "metadata": { "finalizers": [] } }), "m");
+    let removal = [Step::one(Action::merge(object.clone(), "uid-gate", precondition, body))];
+    let mut lane = executor.enter(&[Bench::domain()], None, Waiter::new(0, || {})).await.expect("free");
     assert!(matches!(lane.perform(&removal).await, Err(Halt::Unconfirmed(_))));
     assert!(bench.server.take_asked().is_empty());
-    assert_eq!(lane.confirm_marks("gate").await, Ok(Basis::Renewed));
-    assert_eq!(lane.confirm_marks("gate").await, Ok(Basis::Confirmed));
+    assert_eq!(lane.confirm_marks(&object).await, Ok(Basis::Renewed));
+    assert_eq!(lane.confirm_marks(&object).await, Ok(Basis::Confirmed));
     assert_eq!(lane.perform(&removal).await, Ok(()));
     let asked: Vec<_> =
         bench.server.take_asked().into_iter().map(|(method, path, _)| (method, path)).collect();
@@ -372,12 +372,12 @@ async fn rule_d_a_successor_on_the_server_is_not_yet_one_in_the_view() {
 #[tokio::test]
 async fn rule_d_one_that_cannot_be_read_does_not_make_the_others_known() {
     let bench = Bench::new();
-    let mut two = bench.deletion().remove(0).actions;
-    let mut other = two[0].clone();
-    (other.object.name, other.precondition.uid) = ("a-1".into(), "uid-a-1".into());
-    two.push(other);
+    let mut two = bench.deletion().remove(0).writes;
+    let object = Object { kind: Kind::Pod, namespace: "ns".into(), name: "a-1".into() };
+    let precondition = Precondition::exactly("uid-a-1", "4");
+    two.push(Action::delete_as_owner(&bench.member().set, object, precondition));
     bench.store.upsert(Resource::Pods, &pod(4, "uid-a-1", false).replace("\"a-0\"", "\"a-1\""));
-    let two = [Batch { actions: two }];
+    let two = [Step::act(two)];
     bench.server.answer(Answer::Lost);
     bench.server.answer(Answer::Lost);
     bench.perform(&two).await.expect_err("no answers");
@@ -424,8 +424,8 @@ async fn a_throttled_write_did_nothing_and_says_when_to_come_back() {
 async fn after_a_failed_batch_no_further_batch_starts() {
     let bench = Bench::new();
     bench.server.answer(Answer::Status(403));
-    let batches = [bench.deletion(), bench.annotation()].concat();
-    let halt = bench.perform(&batches).await.expect_err("forbidden");
+    let steps = [bench.deletion(), bench.annotation()].concat();
+    let halt = bench.perform(&steps).await.expect_err("forbidden");
     assert!(matches!(halt, Halt::Failed(ApiError::Forbidden(_))), "{halt:?}");
     assert_eq!(bench.server.take_asked().len(), 1);
 }
@@ -452,7 +452,7 @@ async fn whoever_finds_a_lane_occupied_is_woken_when_it_is_free_one_after_the_ot
     };
     let held = bench.enter(&Bench::domain()).await.expect("open");
     for id in [1, 2, 1] {
-        bench.executor.enter(&Bench::domain(), waiter(id)).await.map(|_| ()).expect_err("occupied");
+        bench.executor.enter(&[Bench::domain()], None, waiter(id)).await.map(|_| ()).expect_err("occupied");
     }
     assert!(woken.lock().unwrap().is_empty());
     drop(held);
@@ -483,7 +483,7 @@ async fn a_write_without_an_answer_is_unanswered_until_it_is_known_and_cannot_ar
 async fn a_write_that_only_informs_and_lost_its_answer_may_still_arrive_for_a_while() {
     let bench = Bench::new();
     let epoch = bench.executor.term().expect("open");
-    let action = bench.annotation().remove(0).actions.remove(0);
+    let action = bench.annotation().remove(0).writes.remove(0);
     bench.server.answer(Answer::Lost);
     let answer = bench.executor.inform(&action, epoch).await;
     assert!(matches!(answer, Some(Err(ApiError::Unanswered(_)))), "{answer:?}");

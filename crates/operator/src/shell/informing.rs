@@ -116,7 +116,7 @@ impl Sent {
         match error {
             ApiError::Throttled { retry_after } => Self::Later(retry_after),
             ApiError::NotFound(_) => Self::Outdated,
-            ApiError::Conflict(_) if action.precondition.resource_version.is_some() => Self::Outdated,
+            ApiError::Conflict(_) if action.precondition().resource_version.is_some() => Self::Outdated,
             error if error.lacks_right() => Self::Denied,
             error => match error.refusal() {
                 Some(refusal) => Self::Refused(refusal),
@@ -152,7 +152,7 @@ impl Slot {
 
     /// Until when a write is not to be tried again.
     fn not_before(&self, action: &Action, now: Instant) -> Option<Instant> {
-        let own = self.trouble.get(&discriminant(&action.verb));
+        let own = self.trouble.get(&discriminant(action.verb()));
         own.and_then(|trouble| trouble.not_before).filter(|at| *at > now)
     }
 
@@ -171,7 +171,7 @@ impl Slot {
         match sent {
             Sent::Closed if self.epoch == job.epoch => self.wanted.clear(),
             Sent::Written(version) => {
-                self.trouble.remove(&discriminant(&action.verb));
+                self.trouble.remove(&discriminant(action.verb()));
                 self.wanted.retain(|wanted| wanted != action);
                 self.acknowledged.extend(version.map(|version| (action.clone(), version)));
             }
@@ -189,7 +189,7 @@ impl Slot {
     }
 
     fn trouble_of(&mut self, action: &Action) -> &mut Trouble {
-        self.trouble.entry(discriminant(&action.verb)).or_default()
+        self.trouble.entry(discriminant(action.verb())).or_default()
     }
 }
 
@@ -217,7 +217,7 @@ impl Informing {
     pub fn submit<'a>(&self, domain: &Domain, epoch: Epoch, actions: impl IntoIterator<Item = &'a Action>) {
         let mut due: BTreeMap<&Object, Vec<&Action>> = BTreeMap::new();
         for action in actions {
-            due.entry(&action.object).or_default().push(action);
+            due.entry(action.object()).or_default().push(action);
         }
         let mut state = self.state();
         if state.closed || (due.is_empty() && !state.slots.contains_key(domain)) {
@@ -226,14 +226,14 @@ impl Informing {
         let slots = state.slots.entry(domain.clone()).or_default();
         for (object, actions) in &due {
             if !slots.contains_key(*object) {
-                let uid = actions.first().map(|action| action.precondition.uid.clone()).unwrap_or_default();
+                let uid = actions.first().map(|action| action.precondition().uid.clone()).unwrap_or_default();
                 slots.insert((*object).clone(), Slot::new(epoch, uid));
             }
         }
         for (object, slot) in slots.iter_mut() {
             let seen = self.shared.executor.store().seen(object);
             slot.acknowledged.retain(|(action, version)| {
-                let (uid, resource_version) = (action.precondition.uid.clone(), version.clone());
+                let (uid, resource_version) = (action.precondition().uid.clone(), version.clone());
                 !Expectation::AtLeast { uid, resource_version }.is_met(seen.as_ref(), None)
             });
             let wanted = due.remove(object).unwrap_or_default().into_iter();
@@ -359,7 +359,7 @@ impl Informing {
         let chance = self.shared.executor.api().chance();
         let mut state = self.state();
         let Some(slots) = state.slots.get_mut(&job.domain) else { return };
-        let Some(slot) = slots.get_mut(&job.action.object) else { return };
+        let Some(slot) = slots.get_mut(job.action.object()) else { return };
         let before = slot.refused().cloned();
         slot.sent(job, sent, |failures| backoff::delay(failures, chance));
         let changed = slot.refused() != before.as_ref();
@@ -388,24 +388,24 @@ fn note(rights: &Rights, right: &Right, answer: &Result<Value, ApiError>) -> boo
 }
 
 fn patch_right(action: &Action) -> Right {
-    let plural = Resource::from(action.object.kind).plural();
-    let resource = match action.verb {
+    let plural = Resource::from(action.object().kind).plural();
+    let resource = match action.verb() {
         Verb::MergeStatus { .. } | Verb::ReplaceStatus { .. } => status_of(action),
         _ => plural,
     };
-    Right { verb: "patch", resource, namespace: Arc::clone(&action.object.namespace) }
+    Right { verb: "patch", resource, namespace: Arc::clone(&action.object().namespace) }
 }
 
 /// What is needed instead of the right to patch, where there is another way.
 fn update_right(action: &Action) -> Option<Right> {
-    let namespace = Arc::clone(&action.object.namespace);
+    let namespace = Arc::clone(&action.object().namespace);
     let update = || Right { verb: "update", resource: status_of(action), namespace };
-    matches!(action.verb, Verb::MergeStatus { .. }).then(update)
+    matches!(action.verb(), Verb::MergeStatus { .. }).then(update)
 }
 
 /// The status subresource as RBAC names it.
 fn status_of(action: &Action) -> &'static str {
-    match Resource::from(action.object.kind) {
+    match Resource::from(action.object().kind) {
         Resource::StatefulSets => "statefulsets/status",
         Resource::PhasedRollouts => "phasedrollouts/status",
         other => other.plural(),

@@ -10,6 +10,7 @@ pub mod executor;
 pub mod expectations;
 pub mod informing;
 pub mod lease;
+mod ledger;
 pub mod metrics;
 pub mod phased_metrics;
 pub mod queue;

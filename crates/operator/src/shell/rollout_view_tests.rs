@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use sts_plus_planner::plan::{Action, Batch, Kind, Object, Precondition, Verb};
+use sts_plus_planner::plan::{Action, Kind, Object, Precondition, Step};
 
 use super::{Bench, LONG, deletion};
 use crate::shell::api::Resource;
@@ -18,11 +18,10 @@ async fn bench() -> Bench {
 }
 
 /// The status of the rollout of the first group.
-fn report() -> Vec<Batch> {
+fn report() -> Vec<Step> {
     let object = Object { kind: Kind::PhasedRollout, namespace: "ns".into(), name: "gated".into() };
     let precondition = Precondition { uid: "rollout".into(), resource_version: Some("1".into()) };
-    let verb = Verb::ReplaceStatus { status: json!({}), manager: "m" };
-    vec![Batch { actions: vec![Action { object, precondition, verb }] }]
+    vec![Step::one(Action::replace_status(object, "rollout", precondition, (json!({}), "m")))]
 }
 
 /// Reads of rollouts whose address holds these parts are refused from now on, and the source knows.
@@ -80,13 +79,13 @@ async fn rollouts_that_cannot_be_read_keep_nobody_from_planning_who_does_not_loo
         let mut lane = bench.enter(0).await.expect("it can be planned in");
         let Err(Halt::Unconfirmed(why)) = lane.confirm(&READS).await else { panic!("confirmed") };
         assert!(why.contains("cannot list phasedrollouts in namespace ns"), "{why}");
-        let refused = lane.perform(&deletion()).await;
+        let refused = lane.perform(&deletion(&bench)).await;
         assert!(matches!(refused, Err(Halt::Unconfirmed(_))), "{refused:?}");
     }
     let mut lane = bench.enter(0).await.expect("it can be planned in");
     assert_eq!(lane.doubt(&SETS_AND_PODS), None);
     assert_eq!(lane.confirm(&SETS_AND_PODS).await, Ok(Basis::Confirmed));
-    lane.perform(&deletion()).await.unwrap();
+    lane.perform(&deletion(&bench)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +106,7 @@ async fn rule_c_what_was_read_in_a_term_is_known_for_what_was_read_and_for_nothi
 async fn of_a_rollout_without_a_target_no_sets_and_pods_are_read() {
     let bench = Bench::following((&READS, &Scope::Cluster), None).await;
     let domain = Domain { namespace: "ns".into(), group: "phasedrollout/rollout".into() };
-    let mut lane = bench.executor.enter(&domain, Waiter::new(0, || {})).await.unwrap();
+    let mut lane = bench.executor.enter(&[domain.clone()], None, Waiter::new(0, || {})).await.unwrap();
     assert_eq!(lane.confirm(&READS).await, Ok(Basis::Renewed));
     let asked = bench.server.take_asked();
     let [one] = asked.as_slice() else { panic!("one list: {asked:?}") };

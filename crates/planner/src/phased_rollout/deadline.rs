@@ -107,7 +107,7 @@ impl Draft<'_> {
         if !counts || open >= part.min(left) {
             let whole = open.as_secs();
             gate.elapsed_seconds = gate.elapsed_seconds.saturating_add(whole);
-            self.plan.adds_time |= whole > 0;
+            self.decision.adds_time |= whole > 0;
             open = open.saturating_sub(SignedDuration::from_secs(whole));
         }
         if !counts {
@@ -116,10 +116,10 @@ impl Draft<'_> {
         let left = limit.saturating_sub(written(gate));
         if left <= SignedDuration::ZERO {
             // Also where a shorter deadline has ended it: it is said of the cluster as it is now.
-            self.plan.adds_time = true;
+            self.decision.adds_time = true;
             return true;
         }
-        self.plan.stretch = Some(Stretch::of(gate, open));
+        self.decision.stretch = Some(Stretch::of(gate, open));
         self.wake_at(Some(later(self.now, part.min(left).saturating_sub(open))));
         false
     }

@@ -124,7 +124,7 @@ impl Draft<'_> {
                 self.wake_at(Some(until));
                 return Some(Wait::PartitionContested { manager: contest.manager, until });
             }
-            self.plan.asks_for_manager = self.world.partition_manager.is_none();
+            self.decision.plan.asks.extend(self.world.ask_for_manager());
             let manager = self.world.partition_manager.clone().unwrap_or_else(|| "somebody".to_owned());
             let message = format!("{manager} has set the partition to {partition}; it is restored to {own}");
             self.write_and_announce(pin, "PartitionRestored", message);

@@ -7,38 +7,39 @@ use sts_plus_api::phased_rollout::{Phase, ReleasePolicy};
 
 use super::policy::Policy;
 use super::wait::Wait;
-use super::{Announcement, Draft, Plan, World};
+use super::{Decision, Draft, World};
 use crate::health::Member;
-use crate::plan::{Action, Batch};
+use crate::plan::{Action, Note, Step, When};
 use crate::planted::{self, Bug};
 use crate::reason::Severity;
 use crate::set::{SetRow, Strategy};
 
 /// The end of a rollout that is being deleted: every set that it holds is released, then our finalizer. One set per pass,
 /// since each is released in the lane of its own domain.
-pub(super) fn depart(world: &World) -> Plan {
+pub(super) fn depart(world: &World) -> Decision {
     let rollout = &world.rollout;
-    let mut plan = Plan { status: rollout.status.clone(), ..Plan::default() };
+    let mut decision = Decision { status: rollout.status.clone(), ..Decision::default() };
     if !rollout.has_finalizer() {
-        return plan;
+        return decision;
     }
+    let plan = &mut decision.plan;
     // A spec that cannot be read does not say what to do: then nothing moves.
     let policy = rollout.spec.as_ref().map_or(ReleasePolicy::Freeze, |spec| spec.deletion_policy);
     let mut held = world.held.iter();
     if let Some(set) = held.next() {
-        let (writes, announcement) = release(world, set, policy);
-        plan.batches.extend(writes.into_iter().map(|action| Batch { actions: vec![action] }));
-        plan.announcements.push(announcement);
+        let (writes, note) = release(world, set, policy);
+        plan.steps.extend(writes.into_iter().map(Step::one));
+        plan.notes.push(note);
     }
     if held.next().is_none() {
-        plan.batches.push(Batch { actions: vec![rollout.let_go()] });
+        plan.steps.push(Step::one(rollout.let_go()));
     }
-    plan
+    decision
 }
 
 /// What it takes to release a set, and what to say of it. Another rollout that waits for the set takes it over as it is,
 /// with the mark of its own, so that nothing moves in between and nothing is left if it is deleted as well.
-fn release(world: &World, set: &SetRow, policy: ReleasePolicy) -> (Vec<Action>, Announcement) {
+fn release(world: &World, set: &SetRow, policy: ReleasePolicy) -> (Vec<Action>, Note) {
     let policy = if planted::has(Bug::SetStaysHeld) { ReleasePolicy::Freeze } else { policy };
     let marked = set.steering.phased_rollout.as_deref() == Some(&*world.rollout.name);
     // The mark may have other owners besides our apply: whoever restored a backup, or an earlier version of ours.
@@ -59,8 +60,8 @@ fn release(world: &World, set: &SetRow, policy: ReleasePolicy) -> (Vec<Action>, 
             format!("{} is released: it rolls as Kubernetes does it, unchecked", set.name),
         ),
     };
-    let about = writes.first().map(|write| write.object.clone());
-    (writes, Announcement { severity: Severity::Normal, reason: "Released", message, about })
+    let when = writes.first().map_or(When::Done, |write| When::Written(write.object().clone()));
+    (writes, world.note(Severity::Normal, "Released", message, when))
 }
 
 impl Draft<'_> {
@@ -72,9 +73,9 @@ impl Draft<'_> {
         let managed = self.before().target.as_ref().filter(|managed| is_other(&managed.name));
         let held = self.world.held.iter().find(|set| is_other(&set.name));
         if let Some(set) = held {
-            let (writes, announcement) = release(self.world, set, policy.deletion);
+            let (writes, note) = release(self.world, set, policy.deletion);
             self.writes.extend(writes);
-            self.plan.announcements.push(announcement);
+            self.decision.plan.notes.push(note);
         }
         match (managed, held) {
             // The status does not know it, and has nothing to say of it.

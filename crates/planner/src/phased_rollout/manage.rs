@@ -12,7 +12,7 @@ use super::wait::Wait;
 use super::{Draft, Ended};
 use crate::disruption::{Gatekeeper, Guarded};
 use crate::health::{Health, Member};
-use crate::plan::Action;
+use crate::plan::{Action, Ask};
 use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::reason::Severity;
@@ -306,7 +306,10 @@ impl Draft<'_> {
         self.wake_at(look.wake_at);
         let wait = match look.standing {
             Standing::Waits(wait) => {
-                self.plan.questions = look.questions;
+                self.decision
+                    .plan
+                    .asks
+                    .extend(look.questions.into_iter().map(|one| Ask::Query(Box::new(one))));
                 wait
             }
             Standing::Failed { reason, why } => return self.fail(scene, gate, reason, why),
@@ -319,7 +322,7 @@ impl Draft<'_> {
         };
         let counts = self.counts(scene, &gate, &wait);
         if self.spend(scene, &mut gate, counts) {
-            self.plan.questions.clear();
+            self.decision.plan.asks.retain(|ask| !matches!(ask, Ask::Query(_)));
             let seconds = scene.policy.deadline_seconds();
             let why = format!("it has not passed in the {seconds} s that it has: {wait}");
             return self.fail(scene, gate, "ProgressDeadlineExceeded", why);
@@ -384,7 +387,7 @@ impl Draft<'_> {
     /// The gate behind the one that has passed.
     fn next_gate(&mut self, scene: &Scene<'_>, gate: &GateStatus) -> GateStatus {
         let partition = u32::try_from(gate.partition).unwrap_or(0).saturating_sub(1);
-        self.plan.gate_took = Some(took(gate, self.now));
+        self.decision.gate_took = Some(took(gate, self.now));
         self.announce(Severity::Normal, "GatePassed", passed(scene, gate).to_string());
         gate::begin(partition, u32::try_from(gate.replicas).unwrap_or(0), false, self.now)
     }
@@ -403,7 +406,7 @@ impl Draft<'_> {
 
     fn complete(&mut self, scene: &Scene<'_>) -> Wait {
         if let Some(gate) = &self.before().rolling_pod_status {
-            self.plan.gate_took = Some(took(gate, self.now));
+            self.decision.gate_took = Some(took(gate, self.now));
         }
         self.end(Ended::Completed);
         self.announce(
@@ -422,7 +425,7 @@ impl Draft<'_> {
         let ungated = scene.update == scene.current || !self.status.adopted_revisions.is_empty();
         let action = if ungated { OnFailure::Pause } else { scene.policy.on_failure };
         gate.status = GateState::Failed;
-        self.plan.ended = Some(Ended::Failed);
+        self.decision.ended = Some(Ended::Failed);
         self.status.failure = Some(Failure {
             revision: scene.update.to_owned(),
             reason: reason.to_owned(),
@@ -454,7 +457,7 @@ impl Draft<'_> {
 
     /// A rollout is over.
     pub(super) fn end(&mut self, ended: Ended) {
-        self.plan.ended = Some(ended);
+        self.decision.ended = Some(ended);
         self.status.rolling_pod_status = None;
         if self.status.rollout_start_time.is_some() {
             self.status.rollout_end_time = Some(self.now);

@@ -38,7 +38,7 @@ use jiff::{SignedDuration, Timestamp};
 use sts_plus_api::phased_rollout::{PhasedRolloutStatus, Target};
 
 use crate::health::Member;
-use crate::plan::{Action, Batch, Object};
+use crate::plan::{Action, Ask, Note, Plan, Step, Subject, When, object_of};
 use crate::reason::{Reason, Refusal, Severity};
 use crate::set::{SetRow, Strategy};
 pub use deadline::Stretch;
@@ -88,23 +88,31 @@ pub struct World {
     pub unconfirmed: Option<Arc<str>>,
 }
 
-/// What to do for a rollout now, and what to say.
+impl World {
+    /// A note on the rollout and on its set.
+    fn note(&self, severity: Severity, reason: &'static str, message: String, when: When) -> Note {
+        let set = self.target.as_ref().map(|member| &member.set).or(self.held.first());
+        let set = set.map(|set| Subject::from(&**set));
+        let on = std::iter::once(Subject::from(&*self.rollout)).chain(set).collect();
+        Note { on, severity, reason, message, when }
+    }
+
+    /// The read that finds out who has written the partition.
+    fn ask_for_manager(&self) -> Option<Ask> {
+        let target = self.target.as_ref().filter(|_| self.partition_manager.is_none())?;
+        Some(Ask::Read(object_of(&target.set)))
+    }
+}
+
+/// What to do for a rollout now, and where it is.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
-    /// The writes, in order.
-    pub batches: Vec<Batch>,
+pub struct Decision {
+    /// What to do.
+    pub plan: Plan,
     /// What the status is once the writes are done.
     pub status: PhasedRolloutStatus,
     /// Why the rollout is where it is; `None` while that is as before.
     pub wait: Option<Wait>,
-    /// What to report once the writes are done.
-    pub announcements: Vec<Announcement>,
-    /// The queries that are due.
-    pub questions: Vec<Question>,
-    /// When to look again although nothing has changed.
-    pub wake_at: Option<Timestamp>,
-    /// Whether to find out who has written the partition and plan again, so that it can be told.
-    pub asks_for_manager: bool,
     /// The time that the gate has used and that runs on from here; `None` where no time runs.
     pub stretch: Option<Stretch>,
     /// Whether time of the gate is added up in the status.
@@ -115,21 +123,19 @@ pub struct Plan {
     pub ended: Option<Ended>,
 }
 
-impl Plan {
-    /// Whether the plan must rest on a confirmed view: it disrupts something, or says that the gate has had its time.
+impl Decision {
+    /// Whether the decision must rest on a confirmed view: it disrupts something, or says that the gate has had its time.
     pub fn needs_confirmed_view(&self) -> bool {
-        self.adds_time || Batch::any_needs_confirmed_view(&self.batches)
+        self.adds_time || self.plan.needs_confirmed_view()
     }
 
-    /// What has come true although not all writes were carried out: the announcements about objects to which every write
-    /// of the plan was acknowledged.
-    pub fn announced_by<'p>(&'p self, acknowledged: &[&Action]) -> impl Iterator<Item = &'p Announcement> {
-        let is_written = |object: &Object| {
-            let writes = self.batches.iter().flat_map(|batch| &batch.actions);
-            let mut writes = writes.filter(|action| action.object == *object).peekable();
-            writes.peek().is_some() && writes.all(|action| acknowledged.contains(&action))
-        };
-        self.announcements.iter().filter(move |one| one.about.as_ref().is_some_and(is_written))
+    /// The queries that are due.
+    pub fn questions(&self) -> Vec<&Question> {
+        let queries = self.plan.asks.iter().filter_map(|ask| match ask {
+            Ask::Query(question) => Some(&**question),
+            Ask::Read(_) => None,
+        });
+        queries.collect()
     }
 }
 
@@ -155,42 +161,25 @@ impl Ended {
     }
 }
 
-/// Something to report about a rollout and its set, as an event and in the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Announcement {
-    /// How loudly.
-    pub severity: Severity,
-    /// Of what kind, in one word.
-    pub reason: &'static str,
-    /// In words.
-    pub message: String,
-    /// The object that the plan writes to and that this is about, where no later plan would announce it again once that is
-    /// written; `None` for what the next plan announces as well as long as this one's status is not written.
-    pub about: Option<Object>,
-}
-
 /// Decides what to do for a rollout at a moment.
-pub fn plan(world: &World, now: Timestamp) -> Plan {
+pub fn plan(world: &World, now: Timestamp) -> Decision {
     let now = whole_milliseconds(now);
     let planned = plan_on_view(world, now);
     match &world.unconfirmed {
-        Some(why) if Batch::any_needs_confirmed_view(&planned.batches) => unconfirmed(world, why, now),
+        Some(why) if planned.plan.needs_confirmed_view() => unconfirmed(world, why, now),
         _ => planned,
     }
 }
 
 /// The plan if the view is what the cluster is.
-fn plan_on_view(world: &World, now: Timestamp) -> Plan {
+fn plan_on_view(world: &World, now: Timestamp) -> Decision {
     let rollout = &world.rollout;
     if rollout.deleting {
         return leave::depart(world);
     }
     if !rollout.has_finalizer() {
-        return Plan {
-            batches: vec![Batch { actions: vec![rollout.keep()] }],
-            status: rollout.status.clone(),
-            ..Plan::default()
-        };
+        let plan = Plan { steps: vec![Step::one(rollout.keep())], ..Plan::default() };
+        return Decision { plan, status: rollout.status.clone(), ..Decision::default() };
     }
     let mut draft = Draft::new(world, now);
     let wait = draft.decide();
@@ -199,7 +188,7 @@ fn plan_on_view(world: &World, now: Timestamp) -> Plan {
 
 /// What to report where the server refused a write of the last plan: the rollout is where it was, and that write is tried
 /// again. Nothing where it is reported already; the server's words may differ in a port or a time.
-pub fn refused(world: &World, refusal: Refusal, now: Timestamp) -> Plan {
+pub fn refused(world: &World, refusal: Refusal, now: Timestamp) -> Decision {
     let rollout = &world.rollout;
     let status = &rollout.status;
     let by = refusal.webhook.as_deref().unwrap_or_default();
@@ -207,7 +196,7 @@ pub fn refused(world: &World, refusal: Refusal, now: Timestamp) -> Plan {
         && status.observed_generation == Some(rollout.generation)
         && status.message.as_deref().is_some_and(|message| message.contains(by));
     if is_reported || !rollout.has_finalizer() {
-        return Plan { status: status.clone(), ..Plan::default() };
+        return Decision { status: status.clone(), ..Decision::default() };
     }
     let mut draft = Draft::new(world, whole_milliseconds(now));
     let policy = rollout.spec.as_ref().ok().and_then(|spec| Policy::parse(spec).ok());
@@ -217,20 +206,13 @@ pub fn refused(world: &World, refusal: Refusal, now: Timestamp) -> Plan {
 }
 
 /// What remains of a plan that would disrupt something on a view that could not be confirmed: its status says why.
-fn unconfirmed(world: &World, why: &Arc<str>, now: Timestamp) -> Plan {
+fn unconfirmed(world: &World, why: &Arc<str>, now: Timestamp) -> Decision {
     let reason = Reason::ViewUnconfirmed { why: Arc::clone(why) };
     if world.rollout.deleting {
-        let announcement = Announcement {
-            severity: reason.severity(),
-            reason: reason.kind(),
-            message: format!("the deletion waits: {reason}"),
-            about: None,
-        };
-        return Plan {
-            status: world.rollout.status.clone(),
-            announcements: vec![announcement],
-            ..Plan::default()
-        };
+        let message = format!("the deletion waits: {reason}");
+        let note = world.note(reason.severity(), reason.kind(), message, When::Done);
+        let plan = Plan { notes: vec![note], ..Plan::default() };
+        return Decision { plan, status: world.rollout.status.clone(), ..Decision::default() };
     }
     let mut draft = Draft::new(world, now);
     if let Some(policy) = world.rollout.spec.as_ref().ok().and_then(|spec| Policy::parse(spec).ok()) {
@@ -250,7 +232,7 @@ struct Draft<'w> {
     /// Writes to the set and its pods, in order, before the status is written.
     writes: Vec<Action>,
     warnings: Vec<Warning>,
-    plan: Plan,
+    decision: Decision,
 }
 
 impl<'w> Draft<'w> {
@@ -261,7 +243,7 @@ impl<'w> Draft<'w> {
             status: world.rollout.status.clone(),
             writes: Vec::new(),
             warnings: Vec::new(),
-            plan: Plan::default(),
+            decision: Decision::default(),
         }
     }
 
@@ -365,18 +347,20 @@ impl<'w> Draft<'w> {
     }
 
     fn announce(&mut self, severity: Severity, reason: &'static str, message: String) {
-        self.plan.announcements.push(Announcement { severity, reason, message, about: None });
+        let note = self.world.note(severity, reason, message, When::Done);
+        self.decision.plan.notes.push(note);
     }
 
     /// Adds a write, and what to report once it is acknowledged, whatever becomes of the status.
     fn write_and_announce(&mut self, write: Action, reason: &'static str, message: String) {
-        let about = Some(write.object.clone());
+        let when = When::Written(write.object().clone());
         self.writes.push(write);
-        self.plan.announcements.push(Announcement { severity: Severity::Warning, reason, message, about });
+        self.decision.plan.notes.push(self.world.note(Severity::Warning, reason, message, when));
     }
 
     fn wake_at(&mut self, at: Option<Timestamp>) {
-        self.plan.wake_at = [self.plan.wake_at, at].into_iter().flatten().min();
+        let plan = &mut self.decision.plan;
+        plan.wake_at = [plan.wake_at, at].into_iter().flatten().min();
     }
 }
 

@@ -6,9 +6,9 @@ use sts_plus_api::phased_rollout::{Phase, RevisionPods};
 
 use super::gate::later;
 use super::wait::{Wait, in_a_row};
-use super::{Draft, IN_LINE_LOOK, Plan, TARGET_GRACE};
+use super::{Decision, Draft, IN_LINE_LOOK, TARGET_GRACE};
 use crate::health::{Health, Member};
-use crate::plan::{Action, Batch};
+use crate::plan::{Action, Step};
 use crate::reason::{Reason, Severity};
 
 /// Revisions that the status tells apart; a set has two, and after a revert three.
@@ -38,22 +38,22 @@ impl Draft<'_> {
     }
 
     /// Puts the plan together: writes to the workload first, then what is said about it.
-    pub(super) fn finish(mut self, wait: Option<Wait>) -> Plan {
+    pub(super) fn finish(mut self, wait: Option<Wait>) -> Decision {
         if let Some(wait) = &wait {
             self.say(wait);
         }
-        let mut batches = Vec::new();
+        let steps = &mut self.decision.plan.steps;
         let (deletions, writes): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.writes).into_iter().partition(Action::is_deletion);
-        batches.extend(writes.into_iter().map(|action| Batch { actions: vec![action] }));
+        steps.extend(writes.into_iter().map(Step::one));
         if !deletions.is_empty() {
-            batches.push(Batch { actions: deletions });
+            steps.push(Step::act(deletions));
         }
         let rollout = &self.world.rollout;
         if self.status != rollout.status {
-            batches.push(Batch { actions: vec![rollout.report(&self.status)] });
+            steps.push(Step::one(rollout.report(&self.status)));
         }
-        Plan { batches, status: self.status, wait, ..self.plan }
+        Decision { status: self.status, wait, ..self.decision }
     }
 
     fn say(&mut self, wait: &Wait) {
@@ -91,7 +91,7 @@ impl Draft<'_> {
             self.announce(wait.severity(), wait.kind(), wait.to_string());
         }
         let ends_an_obstacle = before.waiting_for.as_deref().is_some_and(|kind| wait.ends(kind));
-        if ends_an_obstacle && self.plan.announcements.is_empty() {
+        if ends_an_obstacle && self.decision.plan.notes.is_empty() {
             self.announce(Severity::Normal, "Resumed", wait.to_string());
         }
         if matches!(wait, Wait::TargetNotFound { .. } | Wait::ManagedByOther { .. }) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sts_plus_api::keys;
 use sts_plus_api::phased_rollout::{PhasedRolloutSpec, PhasedRolloutStatus};
 
-use crate::plan::{Action, Kind, Object, Precondition, Verb};
+use crate::plan::{Action, Kind, Object, Precondition};
 use crate::set::SetRow;
 
 /// A PhasedRollout.
@@ -88,27 +88,22 @@ impl RolloutRow {
     pub fn report(&self, status: &PhasedRolloutStatus) -> Action {
         // A status is strings and numbers: it has no way not to be JSON.
         let status = serde_json::to_value(status).unwrap_or_default();
-        self.action(Verb::ReplaceStatus { status, manager: keys::MANAGER_PHASED_ROLLOUT })
+        let body = (status, keys::MANAGER_PHASED_ROLLOUT);
+        Action::replace_status(self.object(), &self.uid, self.precondition(), body)
     }
 
     fn merge(&self, metadata: &Value) -> Action {
-        let body = json!({ "metadata": metadata });
-        self.action(Verb::Merge { body, manager: keys::MANAGER_PHASED_ROLLOUT })
+        let body = (json!({ "metadata": metadata }), keys::MANAGER_PHASED_ROLLOUT);
+        Action::merge(self.object(), &self.uid, self.precondition(), body)
     }
 
-    /// The version matters to all of them: lists are written whole, and a status is decided from the one before.
-    fn action(&self, verb: Verb) -> Action {
-        Action {
-            object: Object {
-                kind: Kind::PhasedRollout,
-                namespace: Arc::clone(&self.namespace),
-                name: (*self.name).into(),
-            },
-            precondition: Precondition {
-                uid: (*self.uid).into(),
-                resource_version: Some(self.resource_version.clone()),
-            },
-            verb,
-        }
+    fn object(&self) -> Object {
+        let namespace = Arc::clone(&self.namespace);
+        Object { kind: Kind::PhasedRollout, namespace, name: (*self.name).into() }
+    }
+
+    /// The version matters to all writes: lists are written whole, and a status is decided from the one before.
+    fn precondition(&self) -> Precondition {
+        Precondition::exactly(&self.uid, &self.resource_version)
     }
 }

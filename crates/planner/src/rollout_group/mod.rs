@@ -19,7 +19,7 @@ pub use crate::disruption::MAX_MEMBERS;
 use crate::disruption::{Gatekeeper, Guarded};
 use crate::health::Member;
 use crate::ordinal;
-use crate::plan::{Action, Batch};
+use crate::plan::{Action, Plan, Step};
 use crate::planted::{self, Bug};
 use crate::reason::{Reason, Refusal};
 use crate::set::SetRow;
@@ -65,31 +65,17 @@ pub struct Memory {
     pub uninformed: BTreeMap<Arc<str>, Refusal>,
 }
 
-/// What to do for a group now, and what to say.
+/// What to do for a group now, and what to report of its sets.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
-    /// The writes, in order.
-    pub batches: Vec<Batch>,
+pub struct Decision {
+    /// What to do: pods are deleted first; promotions and states only inform.
+    pub plan: Plan,
     /// One report for each set, in natural order of their names.
     pub reports: Vec<Report>,
-    /// When to look again although nothing has changed.
-    pub wake_at: Option<Timestamp>,
-}
-
-impl Plan {
-    /// The writes that are the rollout, in order.
-    pub fn acting(&self) -> impl Iterator<Item = &Action> {
-        self.batches.iter().flat_map(|batch| &batch.actions).filter(|action| action.disrupts())
-    }
-
-    /// The writes that only inform, in order: the rollout does not depend on them.
-    pub fn informing(&self) -> impl Iterator<Item = &Action> {
-        self.batches.iter().flat_map(|batch| &batch.actions).filter(|action| !action.disrupts())
-    }
 }
 
 /// Decides what to do for a group at a moment.
-pub fn plan(world: &World, now: Timestamp) -> Plan {
+pub fn plan(world: &World, now: Timestamp) -> Decision {
     let mut members: Vec<_> = world.members.iter().collect();
     members.sort_by(|left, right| ordinal::natural(&left.set.name, &right.set.name));
     let zones: Vec<_> = members.into_iter().map(|member| Zone::judge(member, &world.memory, now)).collect();
@@ -123,11 +109,12 @@ pub fn plan(world: &World, now: Timestamp) -> Plan {
         Turn::Skipped(_) => Vec::new(),
         _ => zones.iter().filter_map(Zone::promotion).collect(),
     };
-    let telling = reports.iter().filter_map(Report::write).collect();
-    // Deletions first: they are the rollout, all else is telling about it. A promotion insists on the set's
-    // version, so it must not be under way together with the annotation of the same set.
-    let batches = [deletions, promotions, telling].into_iter().filter(|actions: &Vec<_>| !actions.is_empty());
-    Plan { batches: batches.map(|actions| Batch { actions }).collect(), reports, wake_at }
+    let states = reports.iter().filter_map(Report::write).collect();
+    // A promotion insists on the set's version, so it is not under way together with the annotation of the same set.
+    let steps = [Step::act(deletions), Step::inform(promotions), Step::inform(states)];
+    let steps = steps.into_iter().filter(|step| !step.writes.is_empty()).collect();
+    let notes = reports.iter().filter_map(Report::note).collect();
+    Decision { plan: Plan { asks: Vec::new(), steps, notes, wake_at }, reports }
 }
 
 /// What a set that has left its group still needs: our annotation taken away.
@@ -197,7 +184,7 @@ fn first_not_done<'z, 'w>(zones: &'z [Zone<'w>]) -> Option<&'z Zone<'w>> {
 fn roll(zone: &Zone<'_>, gatekeeper: &mut Gatekeeper<'_>, deletions: &mut Vec<Action>) -> Turn {
     let mut denied = None;
     for pod in zone.candidates() {
-        if deletions.iter().any(|deletion| deletion.object.name == pod.name) {
+        if deletions.iter().any(|deletion| deletion.object().name == pod.name) {
             continue;
         }
         match gatekeeper.ask(zone.name(), pod) {

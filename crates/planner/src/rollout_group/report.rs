@@ -13,7 +13,7 @@ use super::{OBSERVATION_GRACE, Turn, World};
 use crate::amount::DEFAULT_MAX_UNAVAILABLE;
 use crate::disruption::Disturbance;
 use crate::health::Why;
-use crate::plan::Action;
+use crate::plan::{Action, Note};
 use crate::reason::{Reason, Refusal};
 use crate::set::SetRow;
 
@@ -197,6 +197,12 @@ impl Report {
             status,
             is_written,
         }
+    }
+
+    /// Reports the state, if it is another one than before.
+    pub(super) fn note(&self) -> Option<Note> {
+        let (severity, kind, message) = (self.reason.severity(), self.reason.kind(), self.reason.to_string());
+        (self.transition == Transition::Changed).then(|| Note::of_set(&self.set, severity, kind, message))
     }
 
     /// Writes the state on the set, if that is due.

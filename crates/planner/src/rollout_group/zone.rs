@@ -119,7 +119,7 @@ impl<'w> Zone<'w> {
 
     /// Whether one of these deletions is of an outdated pod of the set.
     pub(crate) fn has_deletion(&self, deletions: &[Action]) -> bool {
-        self.candidates().any(|pod| deletions.iter().any(|deletion| deletion.object.name == pod.name))
+        self.candidates().any(|pod| deletions.iter().any(|deletion| deletion.object().name == pod.name))
     }
 
     fn urgency(&self, pod: &PodRow) -> u8 {

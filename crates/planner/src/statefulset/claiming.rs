@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use sts_plus_api::keys;
 
 use super::world::{OwnerRef, Standing, World};
-use super::{Ask, Blocked, Purpose, Step, Task};
-use crate::plan::{Action, Kind, Object, Precondition, Verb};
+use super::{Blocked, Purpose, Task, identity};
+use crate::plan::{Action, Kind, Object, Precondition};
 use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::set::SetRow;
@@ -17,9 +17,9 @@ pub(super) enum Claiming {
     /// Nothing: all is as it should be.
     Settled,
     /// The server is to be asked whether the set still lives.
-    Ask(Ask),
+    Ask,
     /// Owner references are to be written.
-    Write(Step),
+    Write(Vec<Task>),
 }
 
 /// Compares what the set controls with what it should control.
@@ -32,14 +32,14 @@ pub(super) fn claim(world: &World) -> Result<Claiming, Blocked> {
     let mut tasks: Vec<_> = adoptable(world).chain(adopted_pods.map(|pod| adopt_pod(world, pod))).collect();
     if !tasks.is_empty() {
         match world.memory.standing {
-            None => return Ok(Claiming::Ask(Ask::Standing)),
+            None => return Ok(Claiming::Ask),
             Some(Standing::Alive) => {}
             Some(standing) => return Err(Blocked::NotAlive(standing)),
         }
     }
     let released = world.pods.iter().filter(|pod| !is_member(&world.set, pod));
     tasks.extend(released.map(|pod| release(world, pod)));
-    Ok(if tasks.is_empty() { Claiming::Settled } else { Claiming::Write(Step { tasks }) })
+    Ok(if tasks.is_empty() { Claiming::Settled } else { Claiming::Write(tasks) })
 }
 
 /// The set's own pods.
@@ -99,29 +99,17 @@ fn adopt_pod(world: &World, pod: &PodRow) -> Task {
 
 /// At the version that was looked at: the labels that made it ours are part of it.
 fn adopt(world: &World, (kind, name): (Kind, &str), (uid, version): (&str, &str)) -> Action {
-    let owner = reference(&controller(&world.set));
-    Action {
-        object: Object { kind, namespace: Arc::clone(&world.set.namespace), name: name.into() },
-        precondition: Precondition { uid: uid.into(), resource_version: Some(version.into()) },
-        verb: Verb::StrategicMerge {
-            body: json!({ "metadata": { "ownerReferences": [owner] } }),
-            manager: keys::MANAGER_STATEFULSET,
-        },
-    }
+    let body = json!({ "metadata": { "ownerReferences": [reference(&controller(&world.set))] } });
+    let object = Object { kind, namespace: Arc::clone(&world.set.namespace), name: name.into() };
+    let precondition = Precondition::exactly(uid, version);
+    Action::strategic_merge(object, &world.set.uid, precondition, (body, keys::MANAGER_STATEFULSET))
 }
 
 fn release(world: &World, pod: &PodRow) -> Task {
     let owner = json!({ "$patch": "delete", "uid": world.set.uid });
-    let action = Action {
-        object: Object { kind: Kind::Pod, namespace: Arc::clone(&pod.namespace), name: pod.name.clone() },
-        precondition: Precondition {
-            uid: pod.uid.clone(),
-            resource_version: Some(pod.resource_version.clone()),
-        },
-        verb: Verb::StrategicMerge {
-            body: json!({ "metadata": { "ownerReferences": [owner] } }),
-            manager: keys::MANAGER_STATEFULSET,
-        },
-    };
+    let body = json!({ "metadata": { "ownerReferences": [owner] } });
+    let (object, precondition) = identity::at(pod);
+    let action =
+        Action::strategic_merge(object, &world.set.uid, precondition, (body, keys::MANAGER_STATEFULSET));
     Task { action, purpose: Purpose::ReleasePod }
 }

@@ -7,11 +7,12 @@ use sts_plus_api::keys;
 
 use super::claiming::{controller, reference};
 use super::world::{ClaimRow, ClaimTemplate, Keep, OwnerRef, Retention, World};
-use super::{Alignment, Need, Note, Purpose, Task, identity};
-use crate::plan::{Action, Kind, Object, Precondition, Verb};
+use super::{Alignment, Need, Purpose, Task, identity};
+use crate::plan::{Action, Kind, Note, Object, Precondition};
 use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::reason::Severity;
+use crate::set::SetRow;
 
 /// The name of a claim.
 pub(super) fn name(template: &str, set: &str, ordinal: u32) -> String {
@@ -47,11 +48,8 @@ fn create(world: &World, template: &ClaimTemplate, ordinal: u32, need: Need) -> 
         }
     }
     let body = json!({ "metadata": metadata, "spec": template.spec });
-    let action = Action {
-        object: Object { kind: Kind::Claim, namespace: Arc::clone(&world.set.namespace), name },
-        precondition: Precondition { uid: "".into(), resource_version: None },
-        verb: Verb::Create { body, manager: keys::MANAGER_STATEFULSET },
-    };
+    let object = Object { kind: Kind::Claim, namespace: Arc::clone(&world.set.namespace), name };
+    let action = Action::create(object, &world.set.uid, body, keys::MANAGER_STATEFULSET);
     let pod = identity::name(&world.set.name, ordinal);
     Task { action, purpose: Purpose::CreateClaim { pod, need } }
 }
@@ -91,7 +89,7 @@ pub(super) fn align(
         let aligned = policy.is_met(claim);
         // A pod that is Pending has its claims looked at in any case; otherwise only what is wrong is met.
         if (alignment == Alignment::Pending || !aligned) && policy.has_foreign_controller(claim) {
-            notes.push(conflicting(claim));
+            notes.push(conflicting(&world.set, claim));
         }
         if !aligned {
             let owners = policy.owners(claim, || controller(&world.set), || pod_reference(pod));
@@ -206,32 +204,22 @@ fn pod_reference(pod: &PodRow) -> OwnerRef {
 }
 
 /// In upstream's words, its slip of the pen included: whoever looks for them finds them.
-fn conflicting(claim: &ClaimRow) -> Note {
+fn conflicting(set: &SetRow, claim: &ClaimRow) -> Note {
     let message = format!(
         "PersistentVolumeClaim {} has a conflicting OwnerReference that acts as a manging controller, the retention \
          policy is ignored for this claim",
         claim.name
     );
-    Note { severity: Severity::Warning, reason: "ConflictingController", message }
+    Note::of_set(set, Severity::Warning, "ConflictingController", message)
 }
 
 /// At the version that was looked at: the list of owners is replaced whole.
 fn write(world: &World, claim: &ClaimRow, owners: &[OwnerRef], (pod, alignment): (&str, Alignment)) -> Task {
     let owners: Vec<Value> = owners.iter().map(reference).collect();
-    let action = Action {
-        object: Object {
-            kind: Kind::Claim,
-            namespace: Arc::clone(&world.set.namespace),
-            name: claim.name.clone(),
-        },
-        precondition: Precondition {
-            uid: claim.uid.clone(),
-            resource_version: Some(claim.resource_version.clone()),
-        },
-        verb: Verb::Merge {
-            body: json!({ "metadata": { "ownerReferences": owners } }),
-            manager: keys::MANAGER_STATEFULSET,
-        },
-    };
+    let body = json!({ "metadata": { "ownerReferences": owners } });
+    let namespace = Arc::clone(&world.set.namespace);
+    let object = Object { kind: Kind::Claim, namespace, name: claim.name.clone() };
+    let precondition = Precondition::exactly(&claim.uid, &claim.resource_version);
+    let action = Action::merge(object, &world.set.uid, precondition, (body, keys::MANAGER_STATEFULSET));
     Task { action, purpose: Purpose::OwnClaim { pod: pod.into(), alignment } }
 }

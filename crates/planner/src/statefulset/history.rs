@@ -8,8 +8,8 @@ use sts_plus_api::keys;
 
 use super::claiming::{controller, members, reference};
 use super::world::{RevisionRow, World};
-use super::{Blocked, Purpose, Step, Task};
-use crate::plan::{Action, Kind, Object, Precondition, Verb};
+use super::{Blocked, Purpose, Task};
+use crate::plan::{Action, Kind, Object, Precondition};
 use crate::revision;
 use crate::selector::Labels;
 
@@ -70,18 +70,17 @@ impl<'w> History<'w> {
     }
 
     /// Deletes the oldest revisions beyond the limit, of those that neither the set nor a pod needs.
-    pub(super) fn trim(&self, world: &World) -> Option<Step> {
-        let limit = usize::try_from(world.design.history_limit).ok()?;
+    pub(super) fn trim(&self, world: &World) -> Vec<Task> {
+        let Ok(limit) = usize::try_from(world.design.history_limit) else { return Vec::new() };
         let pods = members(world).filter_map(|pod| pod.revision.as_deref());
         let live: BTreeSet<&str> = pods.chain([&*self.current.name, &*self.update.name]).collect();
         let unused: Vec<_> = self.sorted.iter().filter(|row| !live.contains(&*row.name)).collect();
         let beyond = unused.len().saturating_sub(limit).min(MAX_TRIMMED);
-        let tasks: Vec<_> = unused
+        unused
             .into_iter()
             .take(beyond)
-            .map(|row| Task { action: write(world, row, Verb::Delete), purpose: Purpose::TrimRevision })
-            .collect();
-        (!tasks.is_empty()).then_some(Step { tasks })
+            .map(|row| Task { action: delete(world, row), purpose: Purpose::TrimRevision })
+            .collect()
     }
 }
 
@@ -162,34 +161,26 @@ fn body(world: &World, revision: &Revision<'_>, hash: &str, number: i64) -> Resu
         "data": data,
         "revision": number,
     });
-    Ok(Action {
-        object: Object {
-            kind: Kind::Revision,
-            namespace: Arc::clone(&world.set.namespace),
-            name: revision.name.clone(),
-        },
-        precondition: Precondition { uid: "".into(), resource_version: None },
-        verb: Verb::Create { body, manager: keys::MANAGER_STATEFULSET },
-    })
+    let namespace = Arc::clone(&world.set.namespace);
+    let object = Object { kind: Kind::Revision, namespace, name: revision.name.clone() };
+    Ok(Action::create(object, &world.set.uid, body, keys::MANAGER_STATEFULSET))
 }
 
 fn renumber(world: &World, row: &RevisionRow, number: i64) -> Task {
     let body = json!({ "revision": number });
-    let verb = Verb::Merge { body, manager: keys::MANAGER_STATEFULSET };
-    Task { action: write(world, row, verb), purpose: Purpose::RenumberRevision }
+    let (object, precondition) = at(world, row);
+    let action = Action::merge(object, &world.set.uid, precondition, (body, keys::MANAGER_STATEFULSET));
+    Task { action, purpose: Purpose::RenumberRevision }
 }
 
-fn write(world: &World, row: &RevisionRow, verb: Verb) -> Action {
-    Action {
-        object: Object {
-            kind: Kind::Revision,
-            namespace: Arc::clone(&world.set.namespace),
-            name: row.name.clone(),
-        },
-        precondition: Precondition {
-            uid: row.uid.clone(),
-            resource_version: Some(row.resource_version.clone()),
-        },
-        verb,
-    }
+fn delete(world: &World, row: &RevisionRow) -> Action {
+    let (object, precondition) = at(world, row);
+    Action::delete_as_owner(&world.set, object, precondition)
+}
+
+/// A revision, in the state in which it was looked at.
+fn at(world: &World, row: &RevisionRow) -> (Object, Precondition) {
+    let namespace = Arc::clone(&world.set.namespace);
+    let object = Object { kind: Kind::Revision, namespace, name: row.name.clone() };
+    (object, Precondition::exactly(&row.uid, &row.resource_version))
 }

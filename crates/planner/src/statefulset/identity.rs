@@ -8,8 +8,9 @@ use sts_plus_api::keys;
 use super::claiming::{controller, reference};
 use super::world::World;
 use super::{Blocked, Purpose, Task, claims};
-use crate::plan::{Action, Kind, Object, Precondition, Verb};
+use crate::plan::{Action, Kind, Object, Precondition};
 use crate::pod::PodRow;
+use crate::set::SetRow;
 
 use super::history::Revision;
 
@@ -22,11 +23,8 @@ pub(super) fn name(set: &str, ordinal: u32) -> Box<str> {
 pub(super) fn create(world: &World, ordinal: u32, revision: &Revision<'_>) -> Result<Task, Blocked> {
     let pod = name(&world.set.name, ordinal);
     let body = build(world, ordinal, revision)?;
-    let action = Action {
-        object: Object { kind: Kind::Pod, namespace: Arc::clone(&world.set.namespace), name: pod },
-        precondition: Precondition { uid: "".into(), resource_version: None },
-        verb: Verb::Create { body, manager: keys::MANAGER_STATEFULSET },
-    };
+    let object = Object { kind: Kind::Pod, namespace: Arc::clone(&world.set.namespace), name: pod };
+    let action = Action::create(object, &world.set.uid, body, keys::MANAGER_STATEFULSET);
     Ok(Task { action, purpose: Purpose::CreatePod })
 }
 
@@ -109,26 +107,23 @@ pub(super) fn repair(world: &World, ordinal: u32, pod: &PodRow) -> Option<Task> 
         let volumes: Vec<_> = claim_volumes(world, ordinal).collect();
         body.insert("spec".to_owned(), json!({ "volumes": volumes }));
     }
-    let action = Action {
-        object: Object { kind: Kind::Pod, namespace: Arc::clone(&pod.namespace), name: pod.name.clone() },
-        precondition: Precondition {
-            uid: pod.uid.clone(),
-            resource_version: Some(pod.resource_version.clone()),
-        },
-        verb: Verb::StrategicMerge { body: Value::Object(body.clone()), manager: keys::MANAGER_STATEFULSET },
-    };
-    (!body.is_empty()).then_some(Task { action, purpose: Purpose::RepairPod })
+    if body.is_empty() {
+        return None;
+    }
+    let (object, precondition) = at(pod);
+    let body = (Value::Object(body), keys::MANAGER_STATEFULSET);
+    let action = Action::strategic_merge(object, &world.set.uid, precondition, body);
+    Some(Task { action, purpose: Purpose::RepairPod })
 }
 
 /// Deletes a pod, as it was looked at.
-pub(super) fn delete(pod: &PodRow) -> Task {
-    let action = Action {
-        object: Object { kind: Kind::Pod, namespace: Arc::clone(&pod.namespace), name: pod.name.clone() },
-        precondition: Precondition {
-            uid: pod.uid.clone(),
-            resource_version: Some(pod.resource_version.clone()),
-        },
-        verb: Verb::Delete,
-    };
-    Task { action, purpose: Purpose::DeletePod }
+pub(super) fn delete(set: &SetRow, pod: &PodRow) -> Task {
+    let (object, precondition) = at(pod);
+    Task { action: Action::delete_as_owner(set, object, precondition), purpose: Purpose::DeletePod }
+}
+
+/// A pod, in the state in which it was looked at.
+pub(super) fn at(pod: &PodRow) -> (Object, Precondition) {
+    let object = Object { kind: Kind::Pod, namespace: Arc::clone(&pod.namespace), name: pod.name.clone() };
+    (object, Precondition::exactly(&pod.uid, &pod.resource_version))
 }

@@ -23,81 +23,75 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::plan::Action;
+use crate::plan::{Action, Ask, Mode, Plan, Step, object_of};
 use crate::planted::{self, Bug};
-use crate::reason::Severity;
 use claiming::Claiming;
-pub use events::{tell, tell_refused_revision};
+pub use events::{report, report_refused_revision};
 use history::History;
 use scale::{Draft, Flow};
 use slots::Slots;
 use status::Status;
 use world::{Standing, World};
 
-/// What shall be done for a set.
+/// What to do for a set, and what its metrics show.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
-    /// A read that is needed before anything can be decided; nothing else is planned then.
-    pub ask: Option<Ask>,
-    /// Writes to pods, claims and revisions: each step only after all of the one before succeeded.
-    pub work: Vec<Step>,
-    /// The status, where it has to be written now: after the work, as far as [`Plan::status_after`] says.
-    pub status: Option<Action>,
-    /// Revisions that are not needed any more: after the status, whatever became of that.
-    pub trim: Vec<Step>,
-    /// What is to be told, whatever becomes of the writes.
-    pub notes: Vec<Note>,
-    /// When to look again although nothing has changed.
-    pub wake_at: Option<Timestamp>,
+pub struct Decision {
+    /// What to do: writes to pods, claims and revisions, then the status, then what is not needed any more.
+    pub plan: Plan,
+    /// For each step of the plan, what each of its writes is for.
+    pub purposes: Vec<Vec<Purpose>>,
     /// What the set's metrics show; `None` where upstream shows nothing.
     pub gauges: Option<Gauges>,
 }
 
-impl Plan {
-    /// The status to write after the work, which ended at the step `failed` if one failed. A revision that could not be
-    /// stored must not be named: a rollout group would delete pods for it that nobody can create. As upstream, such a
-    /// pass writes no status.
-    pub fn status_after(&self, failed: Option<&Step>) -> Option<&Action> {
-        let unstored = failed.is_some_and(Step::stores_revision) && !planted::has(Bug::UnstoredRevisionNamed);
-        self.status.as_ref().filter(|_| !unstored)
-    }
-}
-
-/// A read of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// Whether the set still is what the cache says: before anything is adopted.
-    Standing,
-}
-
-/// Writes that may be under way together.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    /// The writes.
-    pub tasks: Vec<Task>,
-}
-
-impl Step {
-    /// Whether it makes the update revision the latest one that is stored.
-    pub fn stores_revision(&self) -> bool {
-        self.stored_revision().is_some()
+impl Decision {
+    fn ask(ask: Ask) -> Self {
+        Self { plan: Plan { asks: vec![ask], ..Plan::default() }, ..Self::default() }
     }
 
-    /// The write that does so.
-    fn stored_revision(&self) -> Option<&Task> {
+    fn push(&mut self, tasks: Vec<Task>, mode: Mode) {
+        if tasks.is_empty() {
+            return;
+        }
+        let (writes, purposes) = tasks.into_iter().map(|task| (task.action, task.purpose)).unzip();
+        self.plan.steps.push(Step { writes, mode });
+        self.purposes.push(purposes);
+    }
+
+    /// The writes of each step, each with what it is for.
+    pub fn tasks(&self) -> impl Iterator<Item = impl Iterator<Item = (&Action, &Purpose)>> {
+        let steps = self.plan.steps.iter().zip(&self.purposes);
+        steps.map(|(step, purposes)| step.writes.iter().zip(purposes))
+    }
+
+    /// The write of the status, where it has to be written now.
+    pub fn status(&self) -> Option<&Action> {
+        let mut tasks = self.tasks().flatten();
+        tasks.find(|(_, purpose)| **purpose == Purpose::Status).map(|(action, _)| action)
+    }
+
+    /// Leaves the status out.
+    pub fn drop_status(&mut self) {
+        let is_status = |purposes: &Vec<Purpose>| purposes.contains(&Purpose::Status);
+        if let Some(at) = self.purposes.iter().position(is_status) {
+            self.plan.steps.remove(at);
+            self.purposes.remove(at);
+        }
+    }
+
+    /// The write that makes the update revision the latest one that is stored.
+    pub fn stored_revision(&self) -> Option<&Action> {
         let stores =
-            |task: &&Task| matches!(task.purpose, Purpose::CreateRevision | Purpose::RenumberRevision);
-        self.tasks.iter().find(stores)
+            |purpose: &Purpose| matches!(purpose, Purpose::CreateRevision | Purpose::RenumberRevision);
+        self.tasks().flatten().find(|(_, purpose)| stores(purpose)).map(|(action, _)| action)
     }
 }
 
 /// A write and what it is for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Task {
-    /// The write.
-    pub action: Action,
-    /// What it is for.
-    pub purpose: Purpose,
+struct Task {
+    action: Action,
+    purpose: Purpose,
 }
 
 /// What a write is for: it decides which events tell of its outcome.
@@ -135,6 +129,8 @@ pub enum Purpose {
     RenumberRevision,
     /// A revision beyond the history limit.
     TrimRevision,
+    /// The status of the set.
+    Status,
 }
 
 /// For what a claim is created.
@@ -157,17 +153,6 @@ pub enum Alignment {
     Pending,
     /// Its pod is condemned.
     Condemned,
-}
-
-/// Something to tell of a set: an event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    /// How bad it is.
-    pub severity: Severity,
-    /// The reason, one word.
-    pub reason: &'static str,
-    /// The message.
-    pub message: String,
 }
 
 /// What became of a write.
@@ -230,11 +215,15 @@ impl fmt::Display for Blocked {
 }
 
 /// Decides what to do for a set.
-pub fn plan(world: &World, now: Timestamp) -> Result<Plan, Blocked> {
+pub fn plan(world: &World, now: Timestamp) -> Result<Decision, Blocked> {
     match claiming::claim(world)? {
         Claiming::Settled => {}
-        Claiming::Ask(ask) => return Ok(Plan { ask: Some(ask), ..Plan::default() }),
-        Claiming::Write(step) => return Ok(Plan { work: vec![step], ..Plan::default() }),
+        Claiming::Ask => return Ok(Decision::ask(Ask::Read(object_of(&world.set)))),
+        Claiming::Write(tasks) => {
+            let mut decision = Decision::default();
+            decision.push(tasks, Mode::Act);
+            return Ok(decision);
+        }
     }
     let history = History::of(world)?;
     // A revision in use that cannot be read stops everything before anything is done.
@@ -250,15 +239,21 @@ pub fn plan(world: &World, now: Timestamp) -> Result<Plan, Blocked> {
     }
     let status = Status::of(&draft);
     let (status, status_due) = status.write(&draft);
-    Ok(Plan {
-        ask: None,
-        status,
-        trim: draft.history.trim(world).into_iter().collect(),
-        wake_at: [status_due, draft.slots.changes_at()].into_iter().flatten().min(),
-        gauges: draft.gauges(),
-        work: draft.work,
-        notes: draft.notes,
-    })
+    let trim = draft.history.trim(world);
+    let mut decision = Decision { gauges: draft.gauges(), ..Decision::default() };
+    decision.plan.wake_at = [status_due, draft.slots.changes_at()].into_iter().flatten().min();
+    decision.plan.notes = draft.notes;
+    for tasks in draft.work {
+        decision.push(tasks, Mode::Act);
+    }
+    // A revision that could not be stored must not be named: a rollout group would delete pods for it that nobody can
+    // create. As upstream, such a pass writes no status.
+    let unless_failed = decision.stored_revision().map(|action| action.object().clone());
+    let unless_failed = unless_failed.filter(|_| !planted::has(Bug::UnstoredRevisionNamed));
+    let status = status.map(|action| Task { action, purpose: Purpose::Status });
+    decision.push(status.into_iter().collect(), Mode::Settle { unless_failed });
+    decision.push(trim, Mode::Settle { unless_failed: None });
+    Ok(decision)
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use super::claims;
 use super::history::{History, Revision};
 use super::slots::{Slots, is_terminal};
 use super::world::{Management, World};
-use super::{Alignment, Blocked, Need, Note, Step, Task, identity};
+use super::{Alignment, Blocked, Need, Task, identity};
+use crate::plan::Note;
 use crate::planted::{self, Bug};
 use crate::pod::{Phase, PodRow};
 use crate::reason::Severity;
@@ -26,7 +27,8 @@ pub(super) struct Draft<'w> {
     pub(super) now: Timestamp,
     pub(super) history: History<'w>,
     pub(super) slots: Slots<'w>,
-    pub(super) work: Vec<Step>,
+    /// Steps: the writes of each may be under way together.
+    pub(super) work: Vec<Vec<Task>>,
     pub(super) notes: Vec<Note>,
 }
 
@@ -60,7 +62,7 @@ impl<'w> Draft<'w> {
     /// Appends writes that may be under way together.
     pub(super) fn step(&mut self, tasks: Vec<Task>) {
         if !tasks.is_empty() {
-            self.work.push(Step { tasks });
+            self.work.push(tasks);
         }
     }
 
@@ -97,7 +99,7 @@ impl<'w> Draft<'w> {
             && (judge.is_healthy(pod) || first_unavailable == Some(ordinal))
             && !planted::has(Bug::SurplusStays)
         {
-            self.step(vec![identity::delete(pod)]);
+            self.step(vec![identity::delete(&self.world.set, pod)]);
         }
         Ok(Flow::Stop)
     }
@@ -121,7 +123,8 @@ impl<'w> Draft<'w> {
         self.slow_start(owners);
         let stays = planted::has(Bug::SurplusStays);
         let condemned = self.slots.condemned.iter().filter(|(_, pod)| !pod.terminating && !stays);
-        let condemned = condemned.map(|(_, pod)| Item::now(vec![identity::delete(pod)])).collect();
+        let condemned =
+            condemned.map(|(_, pod)| Item::now(vec![identity::delete(&self.world.set, pod)])).collect();
         self.slow_start(condemned);
         Ok(Flow::GoOn)
     }
@@ -163,13 +166,17 @@ impl<'w> Draft<'w> {
         let errors: Vec<_> = leaving.iter().map(|claim| format!("pvc {claim} is being deleted")).collect();
         let error = super::events::combine(&errors);
         let message = format!("Create Pod {pod} in StatefulSet {set} failed error: {error}");
-        Note { severity: Severity::Warning, reason: "FailedCreate", message }
+        Note::of_set(&self.world.set, Severity::Warning, "FailedCreate", message)
     }
 
     /// What a pod in its slot needs.
     fn tend(&mut self, ordinal: u32, pod: &Arc<PodRow>) -> Item {
         if is_terminal(pod) {
-            return Item::now(if pod.terminating { Vec::new() } else { vec![identity::delete(pod)] });
+            return Item::now(if pod.terminating {
+                Vec::new()
+            } else {
+                vec![identity::delete(&self.world.set, pod)]
+            });
         }
         let (mut first, mut alignment) = (Vec::new(), Alignment::Repair);
         if pod.phase == Phase::Pending {
@@ -253,7 +260,7 @@ impl<'w> Draft<'w> {
         }
         let message =
             format!("Pod {} {defect} and is replaced: its revision is superseded by {successor}", pod.name);
-        self.notes.push(Note { severity: Severity::Normal, reason: "BrokenPodReplaced", message });
-        Some(identity::delete(pod))
+        self.notes.push(Note::of_set(set, Severity::Normal, "BrokenPodReplaced", message));
+        Some(identity::delete(&self.world.set, pod))
     }
 }

@@ -1,6 +1,5 @@
 //! The status of a set: counted anew in each pass, written when it has changed, and not more often than somebody could read it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -10,7 +9,7 @@ use sts_plus_api::keys;
 use super::scale::Draft;
 use super::slots::is_ready;
 use super::world::{Counts, World};
-use crate::plan::{Action, Kind, Object, Precondition, Verb};
+use crate::plan::{Action, Precondition, object_of};
 use crate::planted::{self, Bug};
 use crate::set::Strategy;
 
@@ -98,17 +97,8 @@ impl Status {
             "updateRevision": self.update_revision,
             "collisionCount": self.collisions,
         } });
-        Action {
-            object: Object {
-                kind: Kind::StatefulSet,
-                namespace: Arc::clone(&world.set.namespace),
-                name: (*world.set.name).into(),
-            },
-            precondition: Precondition {
-                uid: (*world.set.uid).into(),
-                resource_version: Some(world.set.resource_version.clone()),
-            },
-            verb: Verb::MergeStatus { body, manager: keys::MANAGER_STATEFULSET },
-        }
+        let set = &world.set;
+        let precondition = Precondition::exactly(&set.uid, &set.resource_version);
+        Action::merge_status(object_of(set), &set.uid, precondition, (body, keys::MANAGER_STATEFULSET))
     }
 }

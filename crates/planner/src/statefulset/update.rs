@@ -23,9 +23,8 @@ impl Draft<'_> {
                 if self.world.features.max_unavailable { self.roll_by_budget() } else { self.roll_next() };
         }
         // A pod that is repaired or deleted already changes by that: the next pass looks at it again.
-        let written: BTreeSet<_> =
-            self.work.iter().flat_map(|step| &step.tasks).map(|task| &task.action.object).collect();
-        tasks.retain(|task| !written.contains(&task.action.object));
+        let written: BTreeSet<_> = self.work.iter().flatten().map(|task| task.action.object()).collect();
+        tasks.retain(|task| !written.contains(task.action.object()));
         self.step(tasks);
     }
 
@@ -85,7 +84,7 @@ impl Draft<'_> {
             // A slot without a pod waits for it.
             let Some(pod) = self.slots.filled.get(&ordinal) else { break };
             if self.is_outdated(pod) {
-                return vec![identity::delete(pod)];
+                return vec![identity::delete(&self.world.set, pod)];
             }
             if self.slots.judge().is_unavailable(pod) {
                 break;
@@ -110,6 +109,9 @@ impl Draft<'_> {
         let parallel = self.world.design.management == Management::Parallel;
         let (free, costly): (Vec<_>, Vec<_>) =
             outdated.into_iter().partition(|pod| parallel && judge.is_unavailable(pod));
-        free.into_iter().chain(costly.into_iter().take(allowed)).map(|pod| identity::delete(pod)).collect()
+        free.into_iter()
+            .chain(costly.into_iter().take(allowed))
+            .map(|pod| identity::delete(&self.world.set, pod))
+            .collect()
     }
 }

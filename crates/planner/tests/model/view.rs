@@ -49,11 +49,11 @@ impl Planner {
             unconfirmed: None,
         };
         let plan = plan(&world, Timestamp::UNIX_EPOCH);
-        let actions = plan.batches.iter().flat_map(|batch| &batch.actions);
+        let actions = plan.plan.steps.iter().flat_map(|step| &step.writes);
         let deletions = actions.filter(|action| action.disrupts()).map(|action| Request {
-            slot: self.slot(&action.object.name),
-            uid: action.precondition.uid.parse().unwrap(),
-            version: action.precondition.resource_version.as_ref().unwrap().parse().unwrap(),
+            slot: self.slot(&action.object().name),
+            uid: action.precondition().uid.parse().unwrap(),
+            version: action.precondition().resource_version.as_ref().unwrap().parse().unwrap(),
         });
         deletions.collect()
     }

@@ -156,6 +156,14 @@ impl Store {
         self.rows().groups.get(namespace).and_then(|groups| groups.get(group)).map_or(0, BTreeSet::len)
     }
 
+    /// The UIDs of the sets of a group.
+    pub(in crate::shell) fn group_uids(&self, namespace: &Arc<str>, group: &Arc<str>) -> Vec<Arc<str>> {
+        let rows = self.rows();
+        let names = rows.groups.get(namespace).and_then(|groups| groups.get(group)).into_iter().flatten();
+        let sets = names.filter_map(|set| rows.sets.get(&(Arc::clone(namespace), Arc::clone(set))));
+        sets.map(|set| Arc::clone(&set.uid)).collect()
+    }
+
     /// All sets of a namespace that are in a group.
     pub fn grouped(&self, namespace: &Arc<str>) -> Vec<Arc<SetRow>> {
         let rows = self.rows();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use serde_json::Value;
-use sts_plus_planner::plan::{Action, Batch, Object, Verb};
+use sts_plus_planner::plan::{Action, Mode, Object, Step, Verb};
 use sts_plus_planner::planted::{self, Bug};
 use sts_plus_planner::reason::Refusal;
 use tokio::sync::OwnedMutexGuard;
@@ -16,8 +16,9 @@ use super::writing::place;
 use super::{Basis, CarriedOut, Domain, Executor, Halt, Performed, SETS_AND_PODS, Slot, lock};
 use crate::shell::api::{ApiError, Resource};
 use crate::shell::confirmation::Confirmer;
-use crate::shell::expectations::{Expectation, Expectations, SEEN_WITHIN, Unknown};
+use crate::shell::expectations::{Expectation, SEEN_WITHIN, Unknown};
 use crate::shell::lease::Epoch;
+use crate::shell::ledger::Owner;
 
 /// Writes of one batch that are under way together: a batch of 500, the widest there is, takes eight rounds, and one lane
 /// alone stays below the streams that the API server lets a connection have (100 by default).
@@ -41,30 +42,42 @@ const READ_TOGETHER: [&[Resource]; 3] =
 /// What can carry the mark of a PhasedRollout.
 const MARKED: [Resource; 1] = [Resource::StatefulSets];
 
-/// Exclusive leave to plan for a domain and to carry the plan out.
+/// Exclusive leave to plan for one or more domains and to carry the plan out.
 #[derive(Debug)]
 pub struct Lane<'e> {
     executor: &'e Executor,
     epoch: Epoch,
-    domain: Domain,
-    expectations: OwnedMutexGuard<Expectations>,
+    /// In the order in which they are locked; never empty.
+    turns: Vec<Turn>,
+    /// Whose own writes the plan rests on: the sets of the domains, and the object that is planned for.
+    owners: Vec<Owner>,
     /// The resources of which the view that is planned on is confirmed.
     confirmed: Vec<Resource>,
     /// It is confirmed which sets of the namespace carry a mark.
     marks_confirmed: bool,
     /// The resources of which the view cannot be confirmed, and why.
     doubts: Vec<(Resource, Arc<str>)>,
-    /// After the expectations: fields are dropped in their order, and whoever is woken must find the lane free.
-    turn: Turn,
 }
 
-/// The turn of whoever is in a lane; its end wakes the next one.
+/// The turn of whoever is in the lane of a domain; its end wakes the next one.
 #[derive(Debug)]
-struct Turn(Arc<Slot>);
+pub(super) struct Turn {
+    domain: Domain,
+    slot: Arc<Slot>,
+    /// `None` only while it is dropped: whoever is woken must find the lane free.
+    held: Option<OwnedMutexGuard<()>>,
+}
+
+impl Turn {
+    pub(super) fn new(domain: Domain, slot: Arc<Slot>, held: OwnedMutexGuard<()>) -> Self {
+        Self { domain, slot, held: Some(held) }
+    }
+}
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let next = lock(&self.0.waiting).pop_front();
+        drop(self.held.take());
+        let next = lock(&self.slot.waiting).pop_front();
         if let Some(waiter) = next {
             (waiter.wake)();
         }
@@ -72,19 +85,31 @@ impl Drop for Turn {
 }
 
 impl<'e> Lane<'e> {
-    /// The lane of whoever has its expectations, once the view may be planned on.
+    /// The lane of whoever has these turns, once the view may be planned on.
     pub(super) async fn enter(
         executor: &'e Executor,
         epoch: Epoch,
-        domain: Domain,
-        expectations: OwnedMutexGuard<Expectations>,
-        slot: Arc<Slot>,
+        turns: Vec<Turn>,
+        own: Option<&Owner>,
     ) -> Result<Self, Halt> {
-        let (confirmed, marks_confirmed, doubts, turn) = (Vec::new(), false, Vec::new(), Turn(slot));
-        let mut lane =
-            Self { executor, epoch, domain, expectations, confirmed, marks_confirmed, doubts, turn };
+        let owners = executor.owners(turns.iter().map(|turn| &turn.domain), own);
+        let (confirmed, marks_confirmed, doubts) = (Vec::new(), false, Vec::new());
+        let mut lane = Self { executor, epoch, turns, owners, confirmed, marks_confirmed, doubts };
         lane.settle().await?;
         Ok(lane)
+    }
+
+    fn domains(&self) -> impl Iterator<Item = &Domain> {
+        self.turns.iter().map(|turn| &turn.domain)
+    }
+
+    /// The domain that a write for this owner is recorded under.
+    fn domain_of(&self, owner: &str) -> Option<&Domain> {
+        let is_in = |domain: &&Domain| {
+            let set = self.executor.store.set_of_uid(&domain.namespace, owner);
+            set.is_some_and(|set| Domain::of(&set) == **domain)
+        };
+        self.domains().find(is_in).or_else(|| self.domains().next())
     }
 
     /// The term in which it was entered.
@@ -112,12 +137,16 @@ impl<'e> Lane<'e> {
         if self.is_confirmed(reads) {
             return Ok(Basis::Confirmed);
         }
-        let doubt = self.executor.cache.doubt(reads, &self.domain.namespace);
-        if doubt.is_none() && self.is_known_in_term(reads) {
+        let executor = self.executor;
+        let doubts = self.domains().map(|domain| (domain, executor.cache.doubt(reads, &domain.namespace)));
+        let doubts: Vec<_> = doubts.collect();
+        if doubts.iter().all(|(_, doubt)| doubt.is_none()) && self.is_known_in_term(reads) {
             self.confirmed.extend(reads);
             return Ok(Basis::Confirmed);
         }
-        self.executor.list_everything((reads, &self.domain.namespace), doubt.as_ref(), self.epoch)?;
+        for (domain, doubt) in doubts {
+            executor.list_everything((reads, &domain.namespace), doubt.as_ref(), self.epoch)?;
+        }
         self.read(reads).await.map_err(Halt::Unconfirmed)?;
         self.confirmed.extend(reads);
         Ok(Basis::Renewed)
@@ -125,21 +154,24 @@ impl<'e> Lane<'e> {
 
     /// Makes sure that the view shows every set of the namespace that carries the mark of a PhasedRollout, also one outside of
     /// the domain, before the finalizer of that PhasedRollout is removed. Costs as much as [`Self::confirm`].
-    pub async fn confirm_marks(&mut self, rollout: &str) -> Result<Basis, Halt> {
+    pub async fn confirm_marks(&mut self, rollout: &Object) -> Result<Basis, Halt> {
         if let Some(why) = self.doubt(&MARKED) {
             return Err(Halt::Unconfirmed(Arc::clone(why)));
         }
-        if self.knows_marks() {
+        let Object { namespace, name, .. } = rollout;
+        if self.knows_marks(namespace) {
             return Ok(Basis::Confirmed);
         }
         let Executor { api, cache, .. } = self.executor;
-        let doubt = cache.doubt(&MARKED, &self.domain.namespace);
-        self.executor.list_everything((&MARKED, &self.domain.namespace), doubt.as_ref(), self.epoch)?;
-        let read = Confirmer { api, cache, domain: &self.domain }.confirm_marks(rollout).await;
+        let doubt = cache.doubt(&MARKED, namespace);
+        self.executor.list_everything((&MARKED, namespace), doubt.as_ref(), self.epoch)?;
+        let Some(domain) = self.domains().find(|domain| domain.namespace == *namespace) else {
+            return Err(Halt::Unconfirmed(format!("nothing is planned for in namespace {namespace}").into()));
+        };
+        let read = Confirmer { api, cache, domain }.confirm_marks(name).await;
         self.executor.count_confirmation(if read.is_ok() { "confirmed" } else { "failed" });
         if let Err(why) = read {
-            let namespace = &self.domain.namespace;
-            tracing::warn!(%namespace, rollout, "the finalizer is not removed: {why}");
+            tracing::warn!(%namespace, rollout = %name, "the finalizer is not removed: {why}");
             self.set_doubt(&MARKED, &why);
             return Err(Halt::Unconfirmed(why));
         }
@@ -148,8 +180,8 @@ impl<'e> Lane<'e> {
     }
 
     /// Whether the view shows every mark of the namespace.
-    fn knows_marks(&self) -> bool {
-        let (executor, namespace) = (self.executor, &self.domain.namespace);
+    fn knows_marks(&self, namespace: &str) -> bool {
+        let executor = self.executor;
         let is_listed = || executor.has_listed_in(self.epoch, &MARKED, namespace);
         self.marks_confirmed || (is_listed() && executor.cache.doubt(&MARKED, namespace).is_none())
     }
@@ -158,31 +190,40 @@ impl<'e> Lane<'e> {
         reads.iter().all(|resource| self.confirmed.contains(resource))
     }
 
-    /// Whether each of these resources was read of the domain, or everything listed, in this term.
+    /// Whether each of these resources was read of every domain, or everything listed, in this term.
     fn is_known_in_term(&self, reads: &[Resource]) -> bool {
-        let read = lock(&self.turn.0.read);
-        let is_read = |resource: &Resource| read.get(resource).is_some_and(|(epoch, _)| *epoch == self.epoch);
-        self.executor.has_listed_in(self.epoch, reads, &self.domain.namespace) || reads.iter().all(is_read)
+        self.turns.iter().all(|turn| {
+            let read = lock(&turn.slot.read);
+            let is_read =
+                |resource: &Resource| read.get(resource).is_some_and(|(epoch, _)| *epoch == self.epoch);
+            self.executor.has_listed_in(self.epoch, reads, &turn.domain.namespace)
+                || reads.iter().all(is_read)
+        })
     }
 
-    /// Reads the domain consistently.
+    /// Reads the domains consistently.
     async fn read(&mut self, reads: &[Resource]) -> Result<(), Arc<str>> {
         let Executor { api, cache, .. } = self.executor;
-        let read = Confirmer { api, cache, domain: &self.domain }.confirm(reads).await;
-        self.executor.count_confirmation(if read.is_ok() { "confirmed" } else { "failed" });
-        match read {
-            Ok(()) => {
-                let read_at = (self.epoch, Instant::now());
-                lock(&self.turn.0.read).extend(reads.iter().map(|resource| (*resource, read_at)));
-                Ok(())
-            }
-            Err(why) => {
-                let Domain { namespace, group } = &self.domain;
-                tracing::warn!(%namespace, domain = %group, "what rests on this is not disrupted: {why}");
-                self.set_doubt(reads, &why);
-                Err(why)
+        let mut failed = None;
+        for turn in &self.turns {
+            let read = Confirmer { api, cache, domain: &turn.domain }.confirm(reads).await;
+            self.executor.count_confirmation(if read.is_ok() { "confirmed" } else { "failed" });
+            match read {
+                Ok(()) => {
+                    let read_at = (self.epoch, Instant::now());
+                    lock(&turn.slot.read).extend(reads.iter().map(|resource| (*resource, read_at)));
+                }
+                Err(why) => {
+                    let Domain { namespace, group } = &turn.domain;
+                    tracing::warn!(%namespace, domain = %group, "what rests on this is not disrupted: {why}");
+                    failed = Some(why);
+                    break;
+                }
             }
         }
+        let Some(why) = failed else { return Ok(()) };
+        self.set_doubt(reads, &why);
+        Err(why)
     }
 
     /// Own writes are not shown by a watch that fails or is silent: what is awaited is read instead, now and then. Where that
@@ -195,15 +236,16 @@ impl<'e> Lane<'e> {
     }
 
     async fn read_awaited(&mut self, together: &[Resource]) -> Result<(), Halt> {
-        let is_awaited = |resource: &&Resource| self.expectations.awaited_until(**resource).is_some();
-        let awaited: Vec<_> = together.iter().filter(is_awaited).copied().collect();
-        let until = awaited.iter().filter_map(|resource| self.expectations.awaited_until(*resource)).min();
-        let Some(until) = until else { return Ok(()) };
+        let awaited: Vec<_> = together
+            .iter()
+            .filter_map(|resource| Some((*resource, self.awaited_until(*resource)?)))
+            .collect();
+        let Some(until) = awaited.iter().map(|(_, until)| *until).min() else { return Ok(()) };
+        let awaited: Vec<_> = awaited.into_iter().map(|(resource, _)| resource).collect();
         let now = Instant::now();
         let not_shown = Halt::NotSeenYet { until: until.min(now + LOOK_AGAIN) };
-        let Some(doubt) = self.executor.cache.doubt(&awaited, &self.domain.namespace) else {
-            return Err(not_shown);
-        };
+        let doubt = |domain: &Domain| self.executor.cache.doubt(&awaited, &domain.namespace);
+        let Some(doubt) = self.domains().find_map(doubt) else { return Err(not_shown) };
         // Claims and revisions are not read. Where they may only be late it is not reported at once that they are in doubt.
         if !together.iter().all(|resource| Confirmer::reads(*resource)) {
             let has_waited = until + READ_EVERY <= now + SEEN_WITHIN;
@@ -214,17 +256,28 @@ impl<'e> Lane<'e> {
             return Ok(());
         }
         let lately = |(_, at): &(Epoch, Instant)| now.duration_since(*at) < READ_EVERY;
-        let is_read = |resource: &Resource| lock(&self.turn.0.read).get(resource).is_some_and(lately);
-        if together.iter().all(is_read) {
+        let is_read = |turn: &Turn| {
+            let read = lock(&turn.slot.read);
+            together.iter().all(|resource| read.get(resource).is_some_and(lately))
+        };
+        if self.turns.iter().all(is_read) {
             return Err(not_shown);
         }
         if self.read(together).await.is_err() {
             return Ok(());
         }
-        let store = &self.executor.store;
-        self.expectations.look(|object| (store.seen(object), store.reached(object)), Instant::now());
-        let is_shown = |resource: &Resource| self.expectations.awaited_until(*resource).is_none();
+        self.look();
+        let is_shown = |resource: &Resource| self.awaited_until(*resource).is_none();
         if together.iter().all(is_shown) { Ok(()) } else { Err(not_shown) }
+    }
+
+    fn awaited_until(&self, resource: Resource) -> Option<Instant> {
+        lock(&self.executor.ledger).awaited_until(&self.owners, resource)
+    }
+
+    /// Drops what the view shows by now.
+    fn look(&self) {
+        self.executor.look(&self.owners);
     }
 
     /// Whether a write may be sent as far as the view is concerned.
@@ -238,9 +291,11 @@ impl<'e> Lane<'e> {
         }
         if action.removes_finalizer() {
             let unread = || "the sets of the namespace were not read in this term".into();
-            return if self.knows_marks() { Ok(()) } else { Err(Halt::Unconfirmed(unread())) };
+            let is_known = self.knows_marks(&action.object().namespace);
+            return if is_known { Ok(()) } else { Err(Halt::Unconfirmed(unread())) };
         }
-        let doubt = self.executor.cache.doubt(&SETS_AND_PODS, &self.domain.namespace);
+        let doubt = |domain: &Domain| self.executor.cache.doubt(&SETS_AND_PODS, &domain.namespace);
+        let doubt = self.domains().find_map(doubt);
         if self.is_confirmed(&SETS_AND_PODS) || (doubt.is_none() && self.is_known_in_term(&SETS_AND_PODS)) {
             return Ok(());
         }
@@ -248,14 +303,15 @@ impl<'e> Lane<'e> {
         Err(Halt::Unconfirmed(why.into()))
     }
 
-    /// Rules B and D: the view shows our own writes, and no disruption's answer is missing.
+    /// Rules B and D: the view shows our own writes, and no disruption's answer is missing. A write that is in flight was
+    /// sent from another lane, which its owner has left since.
     async fn settle(&mut self) -> Result<(), Halt> {
-        let store = &self.executor.store;
-        // In this order: what is taken in between the two is then shown as well.
-        let view = |object: &Object| (store.seen(object), store.reached(object));
-        self.expectations.look(view, Instant::now());
+        if lock(&self.executor.ledger).is_in_flight(&self.owners) {
+            return Err(Halt::Occupied { until: Instant::now() + LOOK_AGAIN });
+        }
+        self.look();
         self.read_back_unknown().await?;
-        self.expectations.look(view, Instant::now());
+        self.look();
         if planted::has(Bug::OwnWritesNotAwaited) {
             return Ok(());
         }
@@ -265,7 +321,8 @@ impl<'e> Lane<'e> {
     /// Reads the objects of writes whose outcome is unknown. Where one cannot be read the lane can be planned in, and nothing
     /// disrupted by whoever looks at its resource.
     async fn read_back_unknown(&mut self) -> Result<(), Halt> {
-        for unknown in self.expectations.to_read().to_vec() {
+        let unknown = lock(&self.executor.ledger).to_read(&self.owners);
+        for (owner, unknown) in unknown {
             let Object { kind, namespace, name } = &unknown.object;
             let resource = Resource::from(*kind);
             if self.doubt(&[resource]).is_some() {
@@ -273,18 +330,21 @@ impl<'e> Lane<'e> {
             }
             match self.read_back(&unknown).await {
                 Ok(expectation) => {
-                    self.expectations.found_out(&unknown);
                     tracing::info!(%namespace, %name, ?expectation, "read back");
-                    if let Some(expectation) = expectation {
-                        self.expectations.expect(unknown.object, expectation, Instant::now());
+                    let domain = self.domain_of(&owner).cloned();
+                    let mut ledger = lock(&self.executor.ledger);
+                    if let Some((expectation, domain)) = expectation.zip(domain) {
+                        let what = (unknown.object.clone(), expectation);
+                        ledger.expect((&owner, &domain), what, Instant::now());
                     }
+                    ledger.found_out(&owner, &unknown);
                 }
                 Err(ApiError::Throttled { retry_after }) => return Err(Halt::Throttled { retry_after }),
                 Err(error) => {
                     let why = format!(
                         "cannot get {resource} {namespace}/{name} to find out what became of a write: {error}"
                     );
-                    tracing::warn!(%namespace, domain = %self.domain.group, "nothing is disrupted: {why}");
+                    tracing::warn!(%namespace, "nothing is disrupted: {why}");
                     self.set_doubt(&[resource], &why.into());
                 }
             }
@@ -315,37 +375,52 @@ impl<'e> Lane<'e> {
     }
 
     /// As [`Self::carry_out`], where only a plan that was carried out to its end matters.
-    pub async fn perform(&mut self, batches: &[Batch]) -> Result<(), Halt> {
-        self.carry_out(batches).await.halt.map_or(Ok(()), Err)
+    pub async fn perform(&mut self, steps: &[Step]) -> Result<(), Halt> {
+        self.carry_out(steps).await.halt.map_or(Ok(()), Err)
     }
 
-    /// Carries out batch after batch. After the first write that did not succeed the rest of its batch ends and
-    /// no further batch starts: the next pass plans again.
-    pub async fn carry_out<'p>(&mut self, batches: &'p [Batch]) -> CarriedOut<'p> {
-        let mut acknowledged = Vec::new();
-        for batch in batches {
-            let Performed { answers, halt } = self.perform_batch(&batch.actions).await;
-            let answered = batch.actions.iter().zip(&answers);
-            let written = answered.filter(|(_, answer)| matches!(answer, Some(Ok(()))));
-            acknowledged.extend(written.map(|(action, _)| action));
-            if halt.is_some() {
-                let refused = batch.actions.iter().zip(&answers).find_map(|(action, answer)| match answer {
+    /// Carries out step after step, except those that only inform. After the first write that did not succeed the rest of
+    /// its step ends and no further step acts: the next pass plans again. Steps that settle are carried out whatever
+    /// became of those before them, unless the lease is lost or the API server throttles.
+    pub async fn carry_out<'p>(&mut self, steps: &'p [Step]) -> CarriedOut<'p> {
+        let mut carried = CarriedOut::default();
+        for step in steps {
+            let is_carried_out = match &step.mode {
+                Mode::Act => carried.halt.is_none(),
+                Mode::Settle { unless_failed } => {
+                    let is_final = matches!(carried.halt, Some(Halt::Closed | Halt::Throttled { .. }));
+                    !is_final && unless_failed.as_ref().is_none_or(|object| !carried.has_failed(object))
+                }
+                Mode::Inform => false,
+            };
+            let started = Instant::now();
+            let performed = if is_carried_out {
+                self.perform_batch(&step.writes).await
+            } else {
+                Performed { answers: vec![None; step.writes.len()], halt: None }
+            };
+            if let Some(halt) = performed.halt.clone() {
+                let refusal = |(action, answer): (&'p Action, &Option<Result<(), ApiError>>)| match answer {
                     Some(Err(error)) => Some((action, self.refusal(action, error)?)),
                     _ => None,
-                });
-                let answered = batch.actions.iter().zip(&answers);
-                let lost =
-                    answered.filter(|(_, answer)| matches!(answer, Some(Err(ApiError::Unanswered(_)))));
-                let unanswered = lost.map(|(action, _)| action).collect();
-                return CarriedOut { acknowledged, unanswered, refused, halt };
+                };
+                let refused = step.writes.iter().zip(&performed.answers).find_map(refusal);
+                carried.refused = carried.refused.or(refused);
+                carried.halt = Some(halt.or_worse(carried.halt));
             }
+            carried.steps.push(super::Carried {
+                writes: &step.writes,
+                answers: performed.answers,
+                took: started.elapsed(),
+                halt: performed.halt,
+            });
         }
-        CarriedOut { acknowledged, unanswered: Vec::new(), refused: None, halt: None }
+        carried
     }
 
     /// What to report of a write that has just failed: a refusal, or that it was not answered several times in succession.
     pub fn refusal(&self, action: &Action, error: &ApiError) -> Option<Refusal> {
-        lock(&self.turn.0.unanswered).refusal(action, error)
+        self.turns.iter().find_map(|turn| lock(&turn.slot.unanswered).refusal(action, error))
     }
 
     /// Carries out one batch to its end and says what was answered.
@@ -355,19 +430,23 @@ impl<'e> Lane<'e> {
         let mut attempts = Vec::new();
         for (number, action) in actions.iter().copied().enumerate() {
             match self.may_send(action) {
-                Ok(()) => attempts.push(self.executor.attempt((number, action), self.epoch)),
+                Ok(()) => attempts.push(self.attempt(number, action)),
                 Err(refused) => halt = Some(refused),
             }
         }
         let mut answers = vec![None; actions.len()];
-        let is_written = |object: &Object| actions.iter().any(|action| action.object == *object);
+        let is_written = |object: &Object| actions.iter().any(|action| action.object() == object);
         let is_there = |object: &Object| is_written(object) || self.executor.store.seen(object).is_some();
-        lock(&self.turn.0.unanswered).retain(is_there);
+        for turn in &self.turns {
+            lock(&turn.slot.unanswered).retain(is_there);
+        }
         let mut under_way = futures::stream::iter(attempts).buffer_unordered(MAX_PARALLEL_WRITES);
         while let Some((number, action, answer)) = under_way.next().await {
             let ended = match &answer {
                 Some(answer) => {
-                    lock(&self.turn.0.unanswered).note(action, answer);
+                    if let Some(turn) = self.turns.first() {
+                        lock(&turn.slot.unanswered).note(action, answer);
+                    }
                     self.note(action, answer)
                 }
                 None => Err(Halt::Closed),
@@ -380,72 +459,103 @@ impl<'e> Lane<'e> {
         Performed { answers, halt }
     }
 
-    /// Notes what an answer means for later plans.
-    fn note(&mut self, action: &Action, answer: &Result<Value, ApiError>) -> Result<(), Halt> {
-        if matches!(action.verb, Verb::Create { .. }) {
-            return self.note_creation(action, answer);
+    /// Sends a write, which is in flight for its owner until it is answered.
+    async fn attempt<'a>(
+        &self,
+        number: usize,
+        action: &'a Action,
+    ) -> (usize, &'a Action, Option<Result<Value, ApiError>>) {
+        if let Some(domain) = self.domain_of(action.owner()) {
+            lock(&self.executor.ledger).sent(action, domain);
         }
-        let now = Instant::now();
-        let uid = || action.precondition.uid.clone();
-        let object = || action.object.clone();
-        self.executor.count(action, answer);
-        match answer {
-            Ok(_) if action.is_deletion() => {
-                self.expectations.expect(object(), Expectation::Leaving { uid: uid() }, now);
-                Ok(())
-            }
-            Ok(written) => {
-                let version = written.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-                if let Some(version) = version {
-                    let expectation = Expectation::AtLeast { uid: uid(), resource_version: version.into() };
-                    self.expectations.expect(object(), expectation, now);
-                }
-                Ok(())
-            }
-            Err(ApiError::NotFound(_)) => {
-                self.expectations.expect(object(), Expectation::Gone { uid: uid() }, now);
-                Err(Halt::NotSeenYet { until: now + SEEN_WITHIN })
-            }
-            Err(ApiError::Conflict(_)) => match action.precondition.resource_version.clone() {
-                Some(resource_version) => {
-                    let expectation = Expectation::Changed { uid: uid(), resource_version };
-                    self.expectations.expect(object(), expectation, now);
-                    Err(Halt::NotSeenYet { until: now + SEEN_WITHIN })
-                }
-                // Any version would have done: the set's controller kept writing to it, and will be done soon.
-                None => Err(Halt::NotSeenYet { until: now + AFTER_CONFLICT }),
-            },
-            Err(error @ ApiError::Unanswered(_))
-                if action.must_be_known() && !planted::has(Bug::LostAnswersForgotten) =>
-            {
-                let version = action.precondition.resource_version.clone();
-                self.expectations.lost_answer(Unknown::write(object(), uid(), version));
-                Err(Halt::Failed(error.clone()))
-            }
-            Err(error) => Err(error.clone().into()),
-        }
+        let answer = self.executor.attempt(action, self.epoch).await;
+        (number, action, answer)
     }
 
-    /// Notes what the answer to a creation means for later plans. Whoever has the name, waiting for a change of the view
-    /// would not help: it may show that object already.
-    fn note_creation(&mut self, action: &Action, answer: &Result<Value, ApiError>) -> Result<(), Halt> {
+    /// Notes what an answer means for later plans.
+    fn note(&self, action: &Action, answer: &Result<Value, ApiError>) -> Result<(), Halt> {
         self.executor.count(action, answer);
-        let object = || action.object.clone();
-        match answer {
-            Ok(written) => {
-                let version = written.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-                if let Some(version) = version {
-                    let expectation = Expectation::Shown { resource_version: version.into() };
-                    self.expectations.expect(object(), expectation, Instant::now());
+        let (awaited, halt) = if matches!(action.verb(), Verb::Create { .. }) {
+            meaning_of_creation(action, answer)
+        } else {
+            meaning(action, answer)
+        };
+        let domain = self.domain_of(action.owner()).cloned();
+        let mut ledger = lock(&self.executor.ledger);
+        if let Some(domain) = domain {
+            let owner = (action.owner(), &domain);
+            match awaited {
+                Awaited::Nothing => {}
+                Awaited::Shown(expectation) => {
+                    ledger.expect(owner, (action.object().clone(), expectation), Instant::now());
                 }
-                Ok(())
-            }
-            Err(error) => {
-                if matches!(error, ApiError::Unanswered(_)) {
-                    self.expectations.lost_answer(Unknown::creation(object()));
-                }
-                Err(error.clone().into())
+                Awaited::Known(unknown) => ledger.lost_answer(owner, unknown),
             }
         }
+        ledger.answered(action);
+        halt.map_or(Ok(()), Err)
     }
+}
+
+/// What has to be seen or found out after an answer, before anybody plans for the owner again.
+enum Awaited {
+    Nothing,
+    /// The view shows this.
+    Shown(Expectation),
+    /// It is known whether the write has taken effect.
+    Known(Unknown),
+}
+
+/// What an answer means for later plans.
+fn meaning(action: &Action, answer: &Result<Value, ApiError>) -> (Awaited, Option<Halt>) {
+    let now = Instant::now();
+    let uid = || action.precondition().uid.clone();
+    let version = || action.precondition().resource_version.clone();
+    match answer {
+        Ok(_) if action.is_deletion() => (Awaited::Shown(Expectation::Leaving { uid: uid() }), None),
+        Ok(written) => match version_of(written) {
+            Some(resource_version) => {
+                (Awaited::Shown(Expectation::AtLeast { uid: uid(), resource_version }), None)
+            }
+            None => (Awaited::Nothing, None),
+        },
+        Err(ApiError::NotFound(_)) => {
+            let halt = Halt::NotSeenYet { until: now + SEEN_WITHIN };
+            (Awaited::Shown(Expectation::Gone { uid: uid() }), Some(halt))
+        }
+        Err(ApiError::Conflict(_)) => match version() {
+            Some(resource_version) => {
+                let halt = Halt::NotSeenYet { until: now + SEEN_WITHIN };
+                (Awaited::Shown(Expectation::Changed { uid: uid(), resource_version }), Some(halt))
+            }
+            // Any version would have done: the set's controller kept writing to it, and will be done soon.
+            None => (Awaited::Nothing, Some(Halt::NotSeenYet { until: now + AFTER_CONFLICT })),
+        },
+        Err(error @ ApiError::Unanswered(_))
+            if action.must_be_known() && !planted::has(Bug::LostAnswersForgotten) =>
+        {
+            let unknown = Unknown::write(action.object().clone(), uid(), version());
+            (Awaited::Known(unknown), Some(Halt::Failed(error.clone())))
+        }
+        Err(error) => (Awaited::Nothing, Some(error.clone().into())),
+    }
+}
+
+/// What the answer to a creation means for later plans. Whoever has the name, waiting for a change of the view would not
+/// help: it may show that object already.
+fn meaning_of_creation(action: &Action, answer: &Result<Value, ApiError>) -> (Awaited, Option<Halt>) {
+    match answer {
+        Ok(written) => match version_of(written) {
+            Some(resource_version) => (Awaited::Shown(Expectation::Shown { resource_version }), None),
+            None => (Awaited::Nothing, None),
+        },
+        Err(error @ ApiError::Unanswered(_)) => {
+            (Awaited::Known(Unknown::creation(action.object().clone())), Some(error.clone().into()))
+        }
+        Err(error) => (Awaited::Nothing, Some(error.clone().into())),
+    }
+}
+
+fn version_of(written: &Value) -> Option<Box<str>> {
+    written.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(Into::into)
 }

@@ -20,7 +20,7 @@ pub(super) struct Streaks(HashMap<(Object, Discriminant<Verb>), u32>);
 impl Streaks {
     /// Takes in what was answered; any answer ends a streak.
     pub(super) fn note<T>(&mut self, action: &Action, answer: &Result<T, ApiError>) {
-        let sort = (action.object.clone(), discriminant(&action.verb));
+        let sort = (action.object().clone(), discriminant(action.verb()));
         if matches!(answer, Err(ApiError::Unanswered(_))) {
             let streak = self.0.entry(sort).or_default();
             *streak = streak.saturating_add(1);
@@ -36,7 +36,7 @@ impl Streaks {
 
     /// What to report of a write that failed: a refusal, or that it has not been answered for some time.
     pub(super) fn refusal(&self, action: &Action, error: &ApiError) -> Option<Refusal> {
-        let streak = self.0.get(&(action.object.clone(), discriminant(&action.verb)));
+        let streak = self.0.get(&(action.object().clone(), discriminant(action.verb())));
         let lasts = streak.is_some_and(|streak| *streak >= UNANSWERED_REPORTED_AFTER);
         error.refusal().or_else(|| error.silence().filter(|_| lasts))
     }

@@ -12,7 +12,7 @@ use crate::shell::metrics::WriteLabels;
 impl Executor {
     /// Carries out a write that only informs, outside of any lane: no plan depends on it. `None` if the term is over.
     pub async fn inform(&self, action: &Action, epoch: Epoch) -> Option<Result<Value, ApiError>> {
-        let (_, _, answer) = self.attempt((0, action), epoch).await;
+        let answer = self.attempt(action, epoch).await;
         if let Some(answer) = &answer {
             self.count(action, answer);
         }
@@ -22,13 +22,13 @@ impl Executor {
     /// The same for fields of a status, for whoever may update a status and not patch it: a read, and a replacement at the
     /// version that the write was decided under.
     pub async fn inform_by_update(&self, action: &Action, epoch: Epoch) -> Option<Result<Value, ApiError>> {
-        let Verb::MergeStatus { body, manager } = &action.verb else {
+        let Verb::MergeStatus { body, manager } = action.verb() else {
             return Some(Err(ApiError::Refused {
                 code: 0,
                 message: "not the fields of a status".to_owned(),
             }));
         };
-        let place = place(&action.object);
+        let place = place(action.object());
         let read = self.api.get(place).await.and_then(|object| with_status(object, body, action));
         if self.gate.open() != Some(epoch) {
             return None;
@@ -44,9 +44,9 @@ impl Executor {
     }
 
     pub(super) async fn write(&self, action: &Action) -> Result<Value, ApiError> {
-        let Action { object, precondition, verb } = action;
-        let place = place(object);
-        match verb {
+        let precondition = action.precondition();
+        let place = place(action.object());
+        match action.verb() {
             Verb::Create { body, manager } => {
                 let collection = Place::collection(place.resource, place.namespace);
                 self.api.create(collection, manager, &named(body.clone(), &place)).await
@@ -89,7 +89,7 @@ impl Executor {
     }
 
     pub(super) fn count(&self, action: &Action, answer: &Result<Value, ApiError>) {
-        let verb = match action.verb {
+        let verb = match action.verb() {
             Verb::Create { .. } => "create",
             Verb::StrategicMerge { .. } => "strategic_merge",
             Verb::Delete => "delete",
@@ -106,7 +106,7 @@ impl Executor {
             Err(ApiError::Unanswered(_)) => "unanswered",
             Err(_) => "refused",
         };
-        let Object { namespace, name, .. } = &action.object;
+        let Object { namespace, name, .. } = action.object();
         match answer {
             Ok(_) => tracing::info!(%namespace, %name, verb, "written"),
             // Somebody else was faster, which is what preconditions are for.
@@ -126,8 +126,8 @@ impl Executor {
 /// An object with these fields in its status, if it still is the one that they were decided for.
 fn with_status(mut object: Value, body: &Value, action: &Action) -> Result<Value, ApiError> {
     let metadata = |key: &str| object.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
-    let version = action.precondition.resource_version.as_deref();
-    let is_same = metadata("uid") == Some(&*action.precondition.uid)
+    let version = action.precondition().resource_version.as_deref();
+    let is_same = metadata("uid") == Some(&*action.precondition().uid)
         && version.is_none_or(|version| metadata("resourceVersion") == Some(version));
     if !is_same {
         return Err(ApiError::Conflict("it has changed since it was looked at".to_owned()));
@@ -148,8 +148,8 @@ fn guarded(body: &Value, action: &Action) -> Value {
     if let Some(fields) = body.as_object_mut() {
         let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
         if let Some(metadata) = metadata.as_object_mut() {
-            metadata.insert("uid".to_owned(), json!(action.precondition.uid));
-            if let Some(version) = &action.precondition.resource_version {
+            metadata.insert("uid".to_owned(), json!(action.precondition().uid));
+            if let Some(version) = &action.precondition().resource_version {
                 metadata.insert("resourceVersion".to_owned(), json!(version));
             }
         }

@@ -101,7 +101,7 @@ fn b_a14_14_an_approval_kept_in_git_approves_one_step_once_also_when_the_revisio
         // A tool puts the first one back.
         cluster.approve_as("web-new/web-2");
         let plan = cluster.quiet();
-        assert!(plan.batches.is_empty(), "and nobody fights over it: {plan:?}");
+        assert!(plan.plan.steps.is_empty(), "and nobody fights over it: {plan:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use sts_plus_api::phased_rollout::{GateState, Phase, ReleasePolicy};
 
 use super::cluster::{Cluster, NEW, OLD, SUCCESSES, WEB, idle, rolling, rollout, with_replicas};
 use super::states::{at, mend};
-use crate::phased_rollout::Announcement;
+use crate::phased_rollout::Note;
 
 #[test]
 fn b_a14_5_n_pods_have_n_gates_and_one_more_to_verify_the_last() {
@@ -142,8 +142,8 @@ fn b_a14_8_deletion_lets_the_set_go_as_the_policy_says_and_then_the_finalizer() 
             let partition = if policy == ReleasePolicy::Resume { 0 } else { 2 };
             assert_eq!(cluster.partition(), partition, "{policy:?} at {word}");
             assert_eq!(cluster.set().steering.phased_rollout, None);
-            let last = plan.batches.last().unwrap().actions.last().unwrap();
-            assert_eq!(last.object.kind, crate::plan::Kind::PhasedRollout, "the finalizer goes last");
+            let last = plan.plan.steps.last().unwrap().writes.last().unwrap();
+            assert_eq!(last.object().kind, crate::plan::Kind::PhasedRollout, "the finalizer goes last");
         }
     }
 }
@@ -223,7 +223,7 @@ fn b_a14_9_a_successor_that_is_suspended_does_not_keep_the_set_where_it_was() {
 }
 
 /// All that a rollout did and told, from the new template to the end.
-fn history(prepare: impl FnOnce(&mut Cluster)) -> (Vec<String>, Vec<Announcement>, Cluster) {
+fn history(prepare: impl FnOnce(&mut Cluster)) -> (Vec<String>, Vec<Note>, Cluster) {
     let mut cluster = idle();
     cluster.trace.clear();
     prepare(&mut cluster);
@@ -286,9 +286,8 @@ fn b_a14_12_conflicts_of_the_status_repeat_no_event_and_lose_no_count() {
         let (done, announced, cluster) = history(|cluster| cluster.conflict_after = Some(passes));
         conflicts += usize::from(cluster.conflict_after.is_none());
         assert_eq!(done, expected, "conflict in pass {passes}");
-        let reasons = |told: &[Announcement]| {
-            told.iter().map(|told| (told.reason, told.message.clone())).collect::<Vec<_>>()
-        };
+        let reasons =
+            |told: &[Note]| told.iter().map(|told| (told.reason, told.message.clone())).collect::<Vec<_>>();
         assert_eq!(reasons(&announced), reasons(&told), "conflict in pass {passes}");
         assert_eq!(cluster.questions, calm.questions, "no answer was lost or counted twice, pass {passes}");
     }

@@ -18,7 +18,7 @@ use crate::example;
 use crate::phased_rollout::answer::{Answer, Data, QueryError};
 use crate::phased_rollout::gate::{Outcome, Question};
 use crate::phased_rollout::row::RolloutRow;
-use crate::phased_rollout::{Announcement, Stretch};
+use crate::phased_rollout::{Note, Stretch};
 use crate::pod::{Phase as PodPhase, PodRow};
 use crate::set::{SetRow, Strategy};
 
@@ -75,7 +75,7 @@ pub(super) struct Cluster {
     pub(super) writes: u64,
     /// What happened, one line each.
     pub(super) trace: Vec<String>,
-    pub(super) announced: Vec<Announcement>,
+    pub(super) announced: Vec<Note>,
     /// Gates whose step was taken: revision, partition and when each began.
     pub(super) spent: BTreeSet<(String, i32, Timestamp)>,
     /// The answers that reached the status, in order, with the number of questions by then: clocks may go back.

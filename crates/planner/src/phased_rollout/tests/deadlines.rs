@@ -295,7 +295,7 @@ fn without_a_deadline_no_time_is_written() {
     let mut cluster = at(GateState::WaitForAllPodsToBeAvailable);
     for_an_hour(&mut cluster);
     assert_eq!(cluster.gate().elapsed_seconds, 0);
-    assert!(cluster.pass().batches.is_empty());
+    assert!(cluster.pass().plan.steps.is_empty());
 }
 
 #[test]

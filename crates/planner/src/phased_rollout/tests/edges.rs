@@ -208,10 +208,10 @@ fn what_no_later_plan_would_announce_is_announced_with_its_own_write() {
     let mut cluster = idle();
     cluster.interfere(0);
     let (_, plan) = cluster.plan(WEB);
-    let actions: Vec<_> = plan.batches.iter().flat_map(|batch| &batch.actions).collect();
+    let actions: Vec<_> = plan.plan.steps.iter().flat_map(|step| &step.writes).collect();
     let [pin, status] = &actions[..] else { panic!("{actions:?}") };
     let reasons = |acknowledged: &[&Action]| -> Vec<_> {
-        plan.announced_by(acknowledged).map(|announcement| announcement.reason).collect()
+        plan.plan.notes_after(acknowledged).map(|announcement| announcement.reason).collect()
     };
     assert_eq!(reasons(&[pin]), ["PartitionRestored"]);
     assert_eq!(reasons(&[status]), [""; 0], "one write of several");

@@ -55,7 +55,7 @@ fn b_a14_13_a_failed_gate_pauses_and_stays_until_the_template_changes() {
             cluster.let_pass(3600);
             let asked = cluster.questions;
             let plan = cluster.quiet();
-            assert_eq!(plan.wake_at, None, "it waits for somebody: {told}");
+            assert_eq!(plan.plan.wake_at, None, "it waits for somebody: {told}");
             assert_eq!(cluster.questions, asked, "and asks nothing");
             assert_eq!(cluster.partition(), u32::try_from(partition).unwrap(), "{told}");
             cluster.edit("third");
@@ -87,7 +87,10 @@ fn b_a14_13_a_failed_gate_rolls_back_the_changed_pods_and_no_others() {
             assert_eq!(cluster.status().update_revision.as_deref(), Some(NEW), "it stays in the status");
             assert_eq!(cluster.templates[&cluster.set().uid], NEW, "the template is the user's");
             let plan = cluster.pass();
-            assert!(plan.batches.is_empty() && plan.questions.is_empty() && plan.ended.is_none(), "{plan:?}");
+            assert!(
+                plan.plan.steps.is_empty() && plan.questions().is_empty() && plan.ended.is_none(),
+                "{plan:?}"
+            );
         }
     }
 }
@@ -129,7 +132,7 @@ fn b_a14_13_a_revision_promoted_while_it_was_about_to_go_back_pauses() {
     cluster.until(|cluster| cluster.partition() == 0);
     let mut plan = cluster.pass();
     while plan.ended.is_none() {
-        cluster.now = cluster.now.max(plan.wake_at.unwrap());
+        cluster.now = cluster.now.max(plan.plan.wake_at.unwrap());
         plan = cluster.pass();
     }
     assert_eq!(plan.ended, Some(Ended::Failed));

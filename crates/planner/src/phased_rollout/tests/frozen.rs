@@ -99,7 +99,7 @@ fn b_a10_12_a_set_frozen_at_its_first_gate_lets_no_new_pod_be_of_the_new_revisio
         cluster.quiet();
         assert_eq!((cluster.partition(), cluster.revisions()), (5, vec![OLD; 5]), "{cluster}");
         let plan = cluster.pass();
-        assert!(plan.batches.is_empty(), "{plan:?}");
+        assert!(plan.plan.steps.is_empty(), "{plan:?}");
     }
 }
 

@@ -15,17 +15,17 @@ use crate::ordinal;
 use crate::phased_rollout::answer::Data;
 use crate::phased_rollout::policy::{Policy, Rule};
 use crate::phased_rollout::wait::Wait;
-use crate::phased_rollout::{Plan, World};
+use crate::phased_rollout::{Decision, World};
 use crate::plan::{Action, Kind, Verb};
 use crate::set::Strategy;
 
 /// Holds a plan against all that must hold for any.
 #[track_caller]
-pub(super) fn check(world: &World, plan: &Plan, now: Timestamp) {
+pub(super) fn check(world: &World, plan: &Decision, now: Timestamp) {
     let mut partition = None;
-    for action in plan.batches.iter().flat_map(|batch| &batch.actions) {
+    for action in plan.plan.steps.iter().flat_map(|step| &step.writes) {
         assert!(is_guarded(action), "a write that disrupts insists on what it was decided under: {action:?}");
-        if let (Kind::StatefulSet, Verb::Apply { body, .. }) = (action.object.kind, &action.verb) {
+        if let (Kind::StatefulSet, Verb::Apply { body, .. }) = (action.object().kind, action.verb()) {
             let value = &body["spec"]["updateStrategy"]["rollingUpdate"]["partition"];
             if value.is_null() {
                 assert!(body.get("spec").is_none(), "nothing else is owned");
@@ -65,8 +65,8 @@ pub(super) fn check(world: &World, plan: &Plan, now: Timestamp) {
 }
 
 fn is_guarded(action: &Action) -> bool {
-    let claims = matches!((action.object.kind, &action.verb), (Kind::StatefulSet, Verb::Merge { .. }));
-    claims || action.precondition.resource_version.is_some()
+    let claims = matches!((action.object().kind, action.verb()), (Kind::StatefulSet, Verb::Merge { .. }));
+    claims || action.precondition().resource_version.is_some()
 }
 
 fn may_give_up(world: &World) -> bool {
@@ -167,7 +167,7 @@ pub(super) fn proven(cluster: &Cluster, world: &World) {
 
 /// What is said is complete.
 #[track_caller]
-fn check_words(world: &World, plan: &Plan) {
+fn check_words(world: &World, plan: &Decision) {
     let Some(wait) = &plan.wait else { return };
     let status = &plan.status;
     assert_eq!(status.observed_generation, Some(world.rollout.generation));

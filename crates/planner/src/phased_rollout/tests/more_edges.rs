@@ -229,7 +229,8 @@ fn b_a10_23_nothing_is_decided_on_a_spec_that_is_not_observed() {
     cluster.native = false;
     cluster.reset(|_| {});
     let plan = cluster.pass();
-    assert_eq!((plan.wait, plan.batches.len(), plan.questions.len()), (None, 0, 0), "silent at first");
+    let asked = plan.questions().len();
+    assert_eq!((plan.wait, plan.plan.steps.len(), asked), (None, 0, 0), "silent at first");
     assert_eq!(cluster.partition(), 2);
     cluster.wake();
     assert_eq!(cluster.status().waiting_for.as_deref(), Some("NotObserved"));
@@ -253,7 +254,7 @@ fn b_a10_24_an_old_view_takes_no_second_step() {
     mixed.rollout = world.rollout;
     let plan = plan(&mixed, cluster.now);
     let touches = |action: &crate::plan::Action| action.disrupts();
-    assert!(!plan.batches.iter().flat_map(|batch| &batch.actions).any(touches), "{plan:?}");
+    assert!(!plan.plan.steps.iter().flat_map(|step| &step.writes).any(touches), "{plan:?}");
     assert_eq!(plan.status.rolling_pod_status.unwrap().partition, 1, "the next gate, and no step");
 }
 
@@ -262,12 +263,12 @@ fn b_a10_25_a_slow_query_is_not_asked_again_and_holds_nothing_else_up() {
     let mut cluster = at(GateState::WaitForChecks).with(|spec| spec.progress_deadline_seconds = Some(600));
     cluster.now = cluster.wake_at.unwrap();
     let mut world = cluster.world(WEB);
-    assert_eq!(plan(&world, cluster.now).questions.len(), 1, "due");
+    assert_eq!(plan(&world, cluster.now).questions().len(), 1, "due");
     world.under_way = BTreeSet::from(["check".to_owned()]);
     let slow = plan(&world, cluster.now);
-    assert!(slow.questions.is_empty());
+    assert!(slow.questions().is_empty());
     let tenth = cluster.now + SignedDuration::from_mins(1);
-    assert_eq!(slow.wake_at, Some(tenth), "only a tenth of the deadline is awaited besides the answer");
+    assert_eq!(slow.plan.wake_at, Some(tenth), "only a tenth of the deadline is awaited besides the answer");
 }
 
 #[test]
@@ -437,10 +438,10 @@ fn a_rollout_at_rest_plans_nothing() {
         cluster.let_pass(seconds);
         let plan = cluster.pass();
         assert!(
-            plan.batches.is_empty() && plan.questions.is_empty() && plan.announcements.is_empty(),
+            plan.plan.steps.is_empty() && plan.questions().is_empty() && plan.plan.notes.is_empty(),
             "{plan:?}"
         );
-        assert_eq!(plan.wake_at, None);
+        assert_eq!(plan.plan.wake_at, None);
     }
 }
 
@@ -455,9 +456,9 @@ fn whoever_waits_for_a_set_or_in_line_for_it_looks_again_by_itself() {
     cluster.quiet();
     for (name, waits_for) in [("z-second", "CannotManage"), ("z-lost", "TargetNotFound")] {
         let plan = cluster.pass_for(name);
-        assert!(plan.batches.is_empty(), "{name}: {plan:?}");
+        assert!(plan.plan.steps.is_empty(), "{name}: {plan:?}");
         let soon = cluster.now + IN_LINE_LOOK;
-        assert!(plan.wake_at.is_some_and(|at| at <= soon), "{name}: {:?}", plan.wake_at);
+        assert!(plan.plan.wake_at.is_some_and(|at| at <= soon), "{name}: {:?}", plan.plan.wake_at);
         assert_eq!(cluster.rollout(name).status.waiting_for.as_deref(), Some(waits_for));
     }
 }

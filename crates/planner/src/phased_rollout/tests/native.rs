@@ -11,7 +11,7 @@ use crate::health::Health;
 use crate::ordinal;
 use crate::phased_rollout::gate::Outcome;
 use crate::phased_rollout::row::RolloutRow;
-use crate::phased_rollout::{Plan, World};
+use crate::phased_rollout::{Decision, World};
 use crate::plan::{Action, Kind, Verb};
 use crate::pod::{Phase, PodRow, Waiting};
 use crate::set::{SetRow, Strategy};
@@ -45,8 +45,8 @@ fn hangs(pod: &PodRow) -> bool {
 /// The API server's part.
 impl Cluster {
     /// Does what a plan asks for, in order, as far as `writes` go, or says what went wrong.
-    pub(super) fn write(&mut self, world: &World, plan: &Plan, writes: usize) -> Result<(), String> {
-        let actions = plan.batches.iter().flat_map(|batch| &batch.actions);
+    pub(super) fn write(&mut self, world: &World, plan: &Decision, writes: usize) -> Result<(), String> {
+        let actions = plan.plan.steps.iter().flat_map(|step| &step.writes);
         for action in actions.take(writes) {
             self.apply(world, action)?;
         }
@@ -55,19 +55,19 @@ impl Cluster {
 
     /// Does what a write asks for, or says why not.
     fn apply(&mut self, world: &World, action: &Action) -> Result<(), String> {
-        let name = &*action.object.name;
+        let name = &*action.object().name;
         let stale = |uid: &str, seen: &str| {
-            let wanted = &action.precondition;
+            let wanted = action.precondition();
             *wanted.uid != *uid || wanted.resource_version.as_deref().is_some_and(|wanted| wanted != seen)
         };
         let refused = || format!("precondition failed: {action:?}");
-        match action.object.kind {
+        match action.object().kind {
             Kind::Pod => {
                 let pod = self.pods.iter().find(|pod| &*pod.name == name).ok_or("no such pod")?;
                 if stale(&pod.uid, &pod.resource_version) {
                     return Err(refused());
                 }
-                assert_eq!(action.verb, Verb::Delete, "the only thing that is done to pods");
+                assert_eq!(*action.verb(), Verb::Delete, "the only thing that is done to pods");
                 if pod.ready() {
                     invariants::may_go(self, name);
                     self.deleted.insert(name.into());
@@ -80,19 +80,19 @@ impl Cluster {
                 if stale(&self.sets[number].uid, &self.sets[number].resource_version) {
                     return Err(refused());
                 }
-                self.write_set(world, number, &action.verb);
+                self.write_set(world, number, action.verb());
             }
             Kind::PhasedRollout => {
                 let rollout = self.rollouts.iter().find(|row| &*row.name == name).ok_or("no such rollout")?;
                 if stale(&rollout.uid, &rollout.resource_version) {
                     return Err(refused());
                 }
-                if matches!(action.verb, Verb::ReplaceStatus { .. }) {
+                if matches!(action.verb(), Verb::ReplaceStatus { .. }) {
                     self.remember(world);
                 }
                 let version = self.version();
                 let rollout = self.rollout_mut(name);
-                write_rollout(rollout, &action.verb);
+                write_rollout(rollout, action.verb());
                 rollout.resource_version = version;
                 self.rollouts.retain(|row| !row.deleting || !row.finalizers.is_empty());
             }

@@ -12,7 +12,8 @@ use super::cluster::{Cluster, WEB};
 use super::invariants;
 use crate::health::Member;
 use crate::phased_rollout::gate::Outcome;
-use crate::phased_rollout::{Plan, World, plan};
+use crate::phased_rollout::{Decision, World, plan};
+use crate::plan::Ask;
 use crate::set::SetRow;
 
 /// Passes and pieces of work until a cluster of this size must have come to rest; far above what any run needs.
@@ -56,10 +57,10 @@ impl Cluster {
 
     /// Plans for a rollout as things are, and holds the plan against the invariants.
     #[track_caller]
-    pub(super) fn plan(&self, name: &str) -> (World, Plan) {
+    pub(super) fn plan(&self, name: &str) -> (World, Decision) {
         let mut world = self.world(name);
         let mut plan_now = plan(&world, self.now);
-        if plan_now.asks_for_manager {
+        if plan_now.plan.asks.iter().any(|ask| matches!(ask, Ask::Read(_))) {
             world.partition_manager.clone_from(&self.foreign);
             plan_now = plan(&world, self.now);
         }
@@ -73,15 +74,15 @@ impl Cluster {
 
     /// One pass of the operator for the rollout of the fixture.
     #[track_caller]
-    pub(super) fn pass(&mut self) -> Plan {
+    pub(super) fn pass(&mut self) -> Decision {
         self.pass_for(WEB)
     }
 
     #[track_caller]
-    pub(super) fn pass_for(&mut self, name: &str) -> Plan {
+    pub(super) fn pass_for(&mut self, name: &str) -> Decision {
         self.tick();
         let (world, plan) = self.plan(name);
-        let planned = plan.batches.iter().map(|batch| batch.actions.len()).sum::<usize>();
+        let planned = plan.plan.steps.iter().map(|step| step.writes.len()).sum::<usize>();
         if let Some(left) = self.dies_after.take_if(|left| *left < planned) {
             // It starts again with what the API server has.
             self.write(&world, &plan, left).unwrap();
@@ -135,18 +136,18 @@ impl Cluster {
     }
 
     /// What comes after the writes of a plan: it is told, and its questions are asked.
-    pub(super) fn follow(&mut self, name: &str, plan: &Plan) {
+    pub(super) fn follow(&mut self, name: &str, plan: &Decision) {
         match plan.stretch {
             Some(kept) => self.stretches.insert(name.into(), (kept, self.elapsed())),
             None => self.stretches.remove(name),
         };
-        for told in &plan.announcements {
+        for told in &plan.plan.notes {
             self.trace.push(format!("tell {}", told.reason));
             self.announced.push(told.clone());
         }
         self.outcomes.clear();
-        self.wake_at = plan.wake_at;
-        for question in &plan.questions {
+        self.wake_at = plan.plan.wake_at;
+        for question in plan.questions() {
             self.questions += 1;
             let answer = (self.prometheus)(question, self);
             let guard = question.check.guard.as_ref().map(|_| answer.clone());
@@ -162,16 +163,16 @@ impl Cluster {
 
     /// Lets everybody do all they can at this time. Answers with the last plan, which wants nothing.
     #[track_caller]
-    pub(super) fn quiet(&mut self) -> Plan {
+    pub(super) fn quiet(&mut self) -> Decision {
         for _ in 0..STEPS_TO_REST {
             let mut busy = false;
-            let mut last = Plan::default();
+            let mut last = Decision::default();
             let mut wakes: Option<Timestamp> = None;
             let names: Vec<_> = self.rollouts.iter().map(|rollout| Arc::clone(&rollout.name)).collect();
             for name in names {
                 let plan = self.pass_for(&name);
-                busy |= !plan.batches.is_empty() || !plan.questions.is_empty();
-                wakes = [wakes, plan.wake_at].into_iter().flatten().min();
+                busy |= !plan.plan.steps.is_empty() || !plan.questions().is_empty();
+                wakes = [wakes, plan.plan.wake_at].into_iter().flatten().min();
                 if &*name == WEB {
                     last = plan;
                 }
@@ -188,7 +189,7 @@ impl Cluster {
 
     /// Time passes until the operator wants to look again; then everybody does all they can.
     #[track_caller]
-    pub(super) fn wake(&mut self) -> Plan {
+    pub(super) fn wake(&mut self) -> Decision {
         let at = self.wake_at.unwrap_or_else(|| panic!("nothing would wake the operator:\n{self}"));
         self.now = self.now.max(at);
         self.quiet()

@@ -69,7 +69,7 @@ fn b_i6_a_set_created_again_over_its_pods_is_rolled_gate_by_gate() {
         assert_eq!(cluster.announced("RolloutStarted").len(), 1);
         assert_eq!(cluster.announced("RolloutCompleted").len(), 1);
         let plan = cluster.pass();
-        assert!(plan.batches.is_empty() && plan.wake_at.is_none(), "{plan:?}");
+        assert!(plan.plan.steps.is_empty() && plan.plan.wake_at.is_none(), "{plan:?}");
     }
 }
 

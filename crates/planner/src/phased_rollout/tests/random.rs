@@ -212,7 +212,7 @@ impl History {
             }
             None => cluster.plan(WEB),
         };
-        let planned = plan.batches.iter().map(|batch| batch.actions.len()).sum::<usize>();
+        let planned = plan.plan.steps.iter().map(|step| step.writes.len()).sum::<usize>();
         self.steps_taken += planned;
         let writes = if let Pass::Crash(writes) = pass { writes } else { usize::MAX };
         let done = cluster.write(&world, &plan, writes);
@@ -272,7 +272,7 @@ fn reach_the_goal(cluster: &mut Cluster) {
     assert_eq!(cluster.revisions().len(), cluster.set().replicas as usize);
     assert_eq!(cluster.partition(), cluster.set().replicas, "{cluster}");
     let plan = cluster.pass();
-    assert!(plan.batches.is_empty() && plan.questions.is_empty(), "I11: {plan:?}");
+    assert!(plan.plan.steps.is_empty() && plan.questions().is_empty(), "I11: {plan:?}");
 }
 
 #[test]

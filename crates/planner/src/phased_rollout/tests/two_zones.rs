@@ -66,8 +66,8 @@ impl Zones {
             self.swap(name);
             let plan = self.cluster.pass_for(name);
             self.swap(name);
-            busy |= !plan.batches.is_empty() || !plan.questions.is_empty();
-            wakes = [wakes, plan.wake_at].into_iter().flatten().min();
+            busy |= !plan.plan.steps.is_empty() || !plan.questions().is_empty();
+            wakes = [wakes, plan.plan.wake_at].into_iter().flatten().min();
         }
         self.cluster.wake_at = wakes;
         busy

@@ -173,7 +173,7 @@ fn a_status_that_cannot_be_read_is_written_anew() {
         let mut group = given().set("a", |set| set.steering.rollout_status = Some(text.into()));
         let plan = group.then(&["a UpToDate", "b UpToDate"]);
         group.apply_all(&plan);
-        assert!(group.plan().batches.is_empty(), "{text:?} is replaced once");
+        assert!(group.plan().plan.steps.is_empty(), "{text:?} is replaced once");
     }
 }
 
@@ -205,7 +205,7 @@ fn a_group_of_too_many_sets_is_skipped_and_told_so_a_few_sets_at_a_time() {
             let message = report.reason.to_string();
             assert!(message.contains("101 sets") && message.contains("at most 100"), "{message}");
         }
-        let writes: Vec<_> = plan.batches.iter().flat_map(|batch| &batch.actions).collect();
+        let writes: Vec<_> = plan.plan.steps.iter().flat_map(|step| &step.writes).collect();
         assert!(writes.iter().all(|action| !action.disrupts()));
         let told = plan.reports.iter().filter(|report| report.transition == Transition::Changed).count();
         assert_eq!(writes.len(), told, "what is announced is written");

@@ -18,7 +18,7 @@ use crate::health::Member;
 use crate::plan::{Action, Kind, Verb};
 use crate::pod::{Phase, PodRow, Waiting};
 use crate::reason::Reason;
-use crate::rollout_group::{Memory, Overlap, Plan, World, plan};
+use crate::rollout_group::{Decision, Memory, Overlap, World, plan};
 use crate::set::{SetRow, Steering, Strategy};
 
 /// The revision that pods have before a rollout.
@@ -203,7 +203,7 @@ impl Cluster {
 
     /// Plans, and holds the plan against the invariants.
     #[track_caller]
-    pub(super) fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> Decision {
         let plan = plan(&self.world(), self.now);
         invariants::check(self, &plan);
         plan
@@ -219,15 +219,15 @@ impl Cluster {
     ///
     /// Our own writes must also come to an end while nothing else happens.
     #[track_caller]
-    pub(super) fn then(&self, expected: &[&str]) -> Plan {
+    pub(super) fn then(&self, expected: &[&str]) -> Decision {
         let plan = self.plan();
         assert_eq!(self.lines(&plan), expected, "for the cluster:\n{self}");
         invariants::writes_end(self.clone());
         plan
     }
 
-    fn lines(&self, plan: &Plan) -> Vec<String> {
-        let actions = plan.batches.iter().flat_map(|batch| &batch.actions);
+    fn lines(&self, plan: &Decision) -> Vec<String> {
+        let actions = plan.plan.steps.iter().flat_map(|step| &step.writes);
         let mut lines: Vec<_> = actions.filter_map(|action| self.line(action)).collect();
         for report in &plan.reports {
             let zone = short(&report.set.name);
@@ -241,17 +241,19 @@ impl Cluster {
             lines.push(format!("{zone} {}{about}", report.reason.kind()));
             lines.extend(report.warnings.iter().map(|warning| format!("{zone} warns {}", warning.kind())));
         }
-        lines.extend(plan.wake_at.map(|at| format!("wake in {}s", at.duration_since(self.now).as_secs())));
+        lines.extend(
+            plan.plan.wake_at.map(|at| format!("wake in {}s", at.duration_since(self.now).as_secs())),
+        );
         lines
     }
 
     /// The line of a write; `None` for an annotation, which the invariants compare with the report.
     fn line(&self, action: &Action) -> Option<String> {
-        let name = &*action.object.name;
-        let (uid, version) = (&*action.precondition.uid, action.precondition.resource_version.as_deref());
-        let seen = match action.object.kind {
+        let name = &*action.object().name;
+        let (uid, version) = (&*action.precondition().uid, action.precondition().resource_version.as_deref());
+        let seen = match action.object().kind {
             Kind::Pod => {
-                let pod = self.pods.iter().find(|pod| pod.name == action.object.name);
+                let pod = self.pods.iter().find(|pod| pod.name == action.object().name);
                 pod.map(|pod| (&*pod.uid, &*pod.resource_version))
             }
             Kind::StatefulSet => {
@@ -261,7 +263,7 @@ impl Cluster {
             Kind::PhasedRollout | Kind::Claim | Kind::Revision => None,
         };
         let guarded = version.is_some() && seen == Some(uid).zip(version);
-        match (action.object.kind, &action.verb) {
+        match (action.object().kind, action.verb()) {
             (Kind::Pod, Verb::Delete) if guarded => Some(format!("delete {}", short(name))),
             (Kind::StatefulSet, Verb::MergeStatus { body, manager: keys::MANAGER_ROLLOUT_GROUP })
                 if guarded =>
@@ -281,18 +283,18 @@ impl Cluster {
     pub(super) fn apply(&mut self, action: &Action) -> Result<(), String> {
         self.writes += 1;
         let version: Box<str> = self.writes.to_string().into();
-        let name = &*action.object.name;
+        let name = &*action.object().name;
         let stale = |uid: &str, seen: &str| {
-            let wanted = &action.precondition;
+            let wanted = action.precondition();
             *wanted.uid != *uid || wanted.resource_version.as_deref().is_some_and(|wanted| wanted != seen)
         };
-        match action.object.kind {
+        match action.object().kind {
             Kind::Pod => {
                 let pod = self.pods.iter_mut().find(|pod| *pod.name == *name).ok_or("no such pod")?;
                 if stale(&pod.uid, &pod.resource_version) {
                     return Err(format!("precondition failed: {action:?} on {pod:?}"));
                 }
-                assert_eq!(action.verb, Verb::Delete, "the only thing that is done to pods");
+                assert_eq!(*action.verb(), Verb::Delete, "the only thing that is done to pods");
                 (pod.terminating, pod.resource_version) = (true, version);
             }
             Kind::StatefulSet => {
@@ -300,7 +302,7 @@ impl Cluster {
                 if stale(&set.uid, &set.resource_version) {
                     return Err(format!("precondition failed: {action:?} on {set:?}"));
                 }
-                match &action.verb {
+                match action.verb() {
                     Verb::Merge { body, .. } => {
                         let value = &body["metadata"]["annotations"][keys::ROLLOUT_STATUS];
                         set.steering.rollout_status = value.as_str().map(Into::into);
@@ -322,8 +324,8 @@ impl Cluster {
 
     /// Does all that a plan asks for; the plan was made for this very state, so nothing may fail.
     #[track_caller]
-    pub(super) fn apply_all(&mut self, plan: &Plan) {
-        for action in plan.batches.iter().flat_map(|batch| &batch.actions) {
+    pub(super) fn apply_all(&mut self, plan: &Decision) {
+        for action in plan.plan.steps.iter().flat_map(|step| &step.writes) {
             self.apply(action).unwrap();
         }
     }
@@ -353,7 +355,7 @@ impl std::fmt::Display for Cluster {
 
 /// The annotation that a write puts on a set, if it is one.
 pub(super) fn annotation(action: &Action) -> Option<&Value> {
-    match &action.verb {
+    match action.verb() {
         Verb::Merge { body, .. } => body["metadata"]["annotations"].get(keys::ROLLOUT_STATUS),
         _ => None,
     }

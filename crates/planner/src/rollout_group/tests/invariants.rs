@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use sts_plus_api::rollout_status::RolloutStatus;
 
 use super::cluster::{Cluster, annotation};
-use crate::plan::{Kind, Verb};
+use crate::plan::{Action, Kind, Verb};
 use crate::pod::{Phase, PodRow, Waiting};
 use crate::reason::Reason;
-use crate::rollout_group::Plan;
+use crate::rollout_group::Decision;
 use crate::rollout_group::report::{Report, Transition};
 use crate::set::{SetRow, Strategy};
 
@@ -19,8 +19,8 @@ const ROUNDS_BESIDES_PODS: usize = 4;
 
 /// Holds one plan against all invariants.
 #[track_caller]
-pub(super) fn check(cluster: &Cluster, plan: &Plan) {
-    batches_are_orderly(plan);
+pub(super) fn check(cluster: &Cluster, plan: &Decision) {
+    steps_are_orderly(plan);
     deletions_are_guarded(cluster, plan);
     budgets_hold(cluster, plan);
     one_zone_at_a_time(cluster, plan);
@@ -34,7 +34,7 @@ pub(super) fn writes_end(mut cluster: Cluster) {
     let rounds = cluster.pods.len() + ROUNDS_BESIDES_PODS;
     for _ in 0..rounds {
         let plan = cluster.plan();
-        if plan.batches.is_empty() {
+        if plan.plan.steps.is_empty() {
             return;
         }
         cluster.apply_all(&plan);
@@ -101,14 +101,15 @@ fn budget(set: &SetRow) -> u64 {
 }
 
 /// The set and the row of every pod that a plan deletes.
-fn deleted<'c>(cluster: &'c Cluster, plan: &Plan) -> Vec<(&'c SetRow, &'c PodRow)> {
-    let actions = plan.batches.iter().flat_map(|batch| &batch.actions);
+fn deleted<'c>(cluster: &'c Cluster, plan: &Decision) -> Vec<(&'c SetRow, &'c PodRow)> {
+    let actions = plan.plan.steps.iter().flat_map(|step| &step.writes);
     let deletions = actions.filter(|action| action.disrupts());
     let found = deletions.map(|action| {
-        let same = |pod: &&PodRow| pod.name == action.object.name && pod.namespace == action.object.namespace;
+        let same =
+            |pod: &&PodRow| pod.name == action.object().name && pod.namespace == action.object().namespace;
         let pod = cluster.pods.iter().find(same).expect("only pods that exist are deleted");
-        assert_eq!(action.precondition.uid, pod.uid, "I5: a deletion carries the pod's UID");
-        let version = action.precondition.resource_version.as_ref();
+        assert_eq!(action.precondition().uid, pod.uid, "I5: a deletion carries the pod's UID");
+        let version = action.precondition().resource_version.as_ref();
         assert_eq!(version, Some(&pod.resource_version), "I5: a deletion carries the pod's version");
         let set = cluster.sets.iter().find(|set| owns(set, pod)).expect("I5: only pods of a set are deleted");
         (set, pod)
@@ -116,19 +117,19 @@ fn deleted<'c>(cluster: &'c Cluster, plan: &Plan) -> Vec<(&'c SetRow, &'c PodRow
     found.collect()
 }
 
-fn batches_are_orderly(plan: &Plan) {
-    for (position, batch) in plan.batches.iter().enumerate() {
-        assert!(!batch.actions.is_empty(), "an empty batch");
-        let objects: BTreeSet<_> = batch.actions.iter().map(|action| &action.object).collect();
-        assert_eq!(objects.len(), batch.actions.len(), "writes of a batch are under way together");
-        let deletions = batch.actions.iter().filter(|action| action.disrupts()).count();
+fn steps_are_orderly(plan: &Decision) {
+    for (position, step) in plan.plan.steps.iter().enumerate() {
+        assert!(!step.writes.is_empty(), "an empty step");
+        let objects: BTreeSet<_> = step.writes.iter().map(Action::object).collect();
+        assert_eq!(objects.len(), step.writes.len(), "writes of a step are under way together");
+        let deletions = step.writes.iter().filter(|action| action.disrupts()).count();
         assert!(deletions == 0 || position == 0, "deletions come first");
-        assert!(deletions == 0 || deletions == batch.actions.len(), "deletions come alone");
+        assert!(deletions == 0 || deletions == step.writes.len(), "deletions come alone");
     }
 }
 
 /// I5: only pods that may go are deleted, and only where the user lets us.
-fn deletions_are_guarded(cluster: &Cluster, plan: &Plan) {
+fn deletions_are_guarded(cluster: &Cluster, plan: &Decision) {
     for (set, pod) in deleted(cluster, plan) {
         assert!(wanted(set, pod), "I5: {} is not one that the spec asks for", pod.name);
         assert!(!pod.terminating, "I5: {} is on its way out already", pod.name);
@@ -147,7 +148,7 @@ fn deletions_are_guarded(cluster: &Cluster, plan: &Plan) {
 
 /// I2: our deletions never take a set above its budget. A dead and broken pod costs nothing. Where another pod is
 /// deleted that is not Ready, outdated pods that are down and stay do not count; where one is deleted that is Ready, all do.
-fn budgets_hold(cluster: &Cluster, plan: &Plan) {
+fn budgets_hold(cluster: &Cluster, plan: &Decision) {
     for set in &cluster.sets {
         let deleted = deleted(cluster, plan);
         let mine: Vec<_> =
@@ -171,7 +172,7 @@ fn budgets_hold(cluster: &Cluster, plan: &Plan) {
 }
 
 /// I3: never two zones, and none while another one has a pod down or is not observed; a dead pod may be deleted in any case.
-fn one_zone_at_a_time(cluster: &Cluster, plan: &Plan) {
+fn one_zone_at_a_time(cluster: &Cluster, plan: &Decision) {
     for (set, pod) in deleted(cluster, plan).into_iter().filter(|(_, pod)| !dead(pod)) {
         let group = cluster.sets.iter().filter(|other| other.group.as_ref() == Some(&cluster.group));
         for other in group.filter(|other| other.uid != set.uid) {
@@ -192,14 +193,14 @@ fn one_zone_at_a_time(cluster: &Cluster, plan: &Plan) {
 }
 
 /// The status says that a set is at its target only when it is.
-fn promotions_tell_the_truth(cluster: &Cluster, plan: &Plan) {
-    for action in plan.batches.iter().flat_map(|batch| &batch.actions) {
-        let Verb::MergeStatus { body, .. } = &action.verb else { continue };
-        assert_eq!(action.object.kind, Kind::StatefulSet);
-        let set = cluster.sets.iter().find(|set| *set.name == *action.object.name).unwrap();
+fn promotions_tell_the_truth(cluster: &Cluster, plan: &Decision) {
+    for action in plan.plan.steps.iter().flat_map(|step| &step.writes) {
+        let Verb::MergeStatus { body, .. } = action.verb() else { continue };
+        assert_eq!(action.object().kind, Kind::StatefulSet);
+        let set = cluster.sets.iter().find(|set| *set.name == *action.object().name).unwrap();
         let revision = body["status"]["currentRevision"].as_str();
         assert_eq!(revision, set.update_revision.as_deref());
-        assert_eq!(action.precondition.resource_version.as_ref(), Some(&set.resource_version));
+        assert_eq!(action.precondition().resource_version.as_ref(), Some(&set.resource_version));
         assert_eq!(down(cluster, set), 0, "{} is called done with pods down", set.name);
         assert!(set.counted, "{} is promoted in a race with its own controller", set.name);
         let wanted = pods(cluster, set).filter(|pod| wanted(set, pod));
@@ -211,7 +212,7 @@ fn promotions_tell_the_truth(cluster: &Cluster, plan: &Plan) {
 
 /// Every set of the group has one report, and its annotation is written when, and only when, it should
 /// say something else.
-fn reports_are_complete(cluster: &Cluster, plan: &Plan) {
+fn reports_are_complete(cluster: &Cluster, plan: &Decision) {
     let members = || cluster.sets.iter().filter(|set| set.group.as_ref() == Some(&cluster.group));
     let reported: BTreeSet<_> = plan.reports.iter().map(|report| &report.set.name).collect();
     assert_eq!(reported, members().map(|set| &set.name).collect());
@@ -219,12 +220,12 @@ fn reports_are_complete(cluster: &Cluster, plan: &Plan) {
     for report in &plan.reports {
         annotation_fits(cluster, plan, report);
     }
-    if let Some(wake_at) = plan.wake_at {
+    if let Some(wake_at) = plan.plan.wake_at {
         assert!(wake_at > cluster.now, "a wake-up lies in the future");
     }
 }
 
-fn annotation_fits(cluster: &Cluster, plan: &Plan, report: &Report) {
+fn annotation_fits(cluster: &Cluster, plan: &Decision, report: &Report) {
     let name = &report.set.name;
     assert!(Reason::KINDS.contains(&report.reason.kind()));
     let set = cluster.sets.iter().find(|set| set.name == *name).unwrap();
@@ -242,15 +243,15 @@ fn annotation_fits(cluster: &Cluster, plan: &Plan, report: &Report) {
     if let Some(same) = same {
         assert_eq!(report.since, same.since, "{name}: the time of a state is kept");
     }
-    let actions = plan.batches.iter().flat_map(|batch| &batch.actions);
+    let actions = plan.plan.steps.iter().flat_map(|step| &step.writes);
     let writes = actions.filter(|action| {
-        action.object.kind == Kind::StatefulSet
-            && *action.object.name == **name
+        action.object().kind == Kind::StatefulSet
+            && *action.object().name == **name
             && annotation(action).is_some()
     });
     let written: Vec<RolloutStatus> = writes
         .map(|action| {
-            assert_eq!(*action.precondition.uid, *set.uid);
+            assert_eq!(*action.precondition().uid, *set.uid);
             serde_json::from_str(annotation(action).unwrap().as_str().unwrap()).unwrap()
         })
         .collect();

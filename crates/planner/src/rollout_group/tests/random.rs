@@ -81,7 +81,7 @@ fn every_history_keeps_the_guarantees_and_ends_at_the_goal() {
         for step in &steps {
             group.step(step);
             let plan = group.operate();
-            let actions = plan.batches.iter().flat_map(|batch| &batch.actions);
+            let actions = plan.plan.steps.iter().flat_map(|step| &step.writes);
             deletions.update(|count| count + actions.filter(|action| action.disrupts()).count());
         }
         heal(&mut group);
@@ -123,7 +123,7 @@ fn reach_the_goal(group: &mut Cluster) -> usize {
         group.pods.retain(|row| row.name != pod);
         last = group.rest(|_, _| {});
     }
-    assert!(last.batches.is_empty(), "I11: at the goal nothing is written");
+    assert!(last.plan.steps.is_empty(), "I11: at the goal nothing is written");
     for (report, set) in last.reports.iter().zip(&group.sets) {
         assert_eq!(invariants::down(group, set), 0, "{} serves:\n{group}", set.name);
         if set.steering.paused.is_some() {

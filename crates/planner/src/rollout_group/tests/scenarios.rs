@@ -49,7 +49,7 @@ fn e_r5_a_group_at_its_goal_is_left_alone() {
     let first_sight = group.then(&["a UpToDate", "b UpToDate"]);
     group.apply_all(&first_sight);
     let plan = group.then(&["a UpToDate", "b UpToDate"]);
-    assert!(plan.batches.is_empty(), "once the states are noted nothing is written");
+    assert!(plan.plan.steps.is_empty(), "once the states are noted nothing is written");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn e_r23_a_set_without_the_group_label_is_untouched_and_freed_of_our_annotation(
     group.then(&["a UpToDate"]);
     let goodbye = release(group.set_mut("b")).expect("our annotation is still there");
     let set = Object { kind: Kind::StatefulSet, namespace: "prod".into(), name: full("b").into() };
-    assert_eq!(goodbye.object, set);
+    assert_eq!(*goodbye.object(), set);
     assert!(annotation(&goodbye).expect("it is about our annotation").is_null());
     group.apply(&goodbye).unwrap();
     assert!(release(group.set_mut("b")).is_none(), "once is enough");
@@ -190,7 +190,7 @@ fn e_r27_a_group_that_disappeared_leaves_nothing_to_do_or_to_report() {
         unconfirmed: None,
     };
     let plan = plan(&world, given().now);
-    assert!(plan.batches.is_empty() && plan.reports.is_empty() && plan.wake_at.is_none());
+    assert!(plan.plan.steps.is_empty() && plan.reports.is_empty() && plan.plan.wake_at.is_none());
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn our_writes_carry_our_field_manager() {
     let group = given().old("b").set("a", |set| set.current_revision = Some("old".into()));
     let plan = group.plan();
     let merges =
-        plan.batches.iter().flat_map(|batch| &batch.actions).filter_map(|action| match &action.verb {
+        plan.plan.steps.iter().flat_map(|step| &step.writes).filter_map(|action| match action.verb() {
             Verb::Merge { manager, .. } | Verb::MergeStatus { manager, .. } => Some(*manager),
             _ => None,
         });

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::cluster::{Cluster, full};
 use crate::pod::{Phase, PodRow, Waiting};
-use crate::rollout_group::Plan;
+use crate::rollout_group::Decision;
 use crate::set::{SetRow, Strategy};
 
 /// Steps until a cluster of this size must have come to rest; far above what any run needs.
@@ -249,7 +249,7 @@ impl Cluster {
 
     /// The operator's part: notes what is unobserved, plans, and does it.
     #[track_caller]
-    pub(super) fn operate(&mut self) -> Plan {
+    pub(super) fn operate(&mut self) -> Decision {
         for set in &self.sets {
             if set.target().is_some() {
                 self.unobserved_since.remove(&set.uid);
@@ -264,15 +264,15 @@ impl Cluster {
 
     /// Lets controller, kubelets and operator do all they can, and hands out each plan, until nothing happens.
     #[track_caller]
-    pub(super) fn rest(&mut self, mut seen: impl FnMut(&Cluster, &Plan)) -> Plan {
+    pub(super) fn rest(&mut self, mut seen: impl FnMut(&Cluster, &Decision)) -> Decision {
         for round in 0..STEPS_TO_REST {
             let plan = self.operate();
             seen(self, &plan);
             let mut work = self.work();
             if let Some(work) = pick(&mut work, round) {
                 self.perform(work.clone());
-            } else if plan.batches.is_empty() {
-                let Some(wake_at) = plan.wake_at else { return plan };
+            } else if plan.plan.steps.is_empty() {
+                let Some(wake_at) = plan.plan.wake_at else { return plan };
                 self.now = Timestamp::max(self.now, wake_at);
             }
         }

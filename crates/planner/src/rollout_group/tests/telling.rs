@@ -16,8 +16,8 @@ use crate::rollout_group::report::{Tally, Transition};
 fn drive(cluster: &mut Cluster) -> (BTreeMap<String, Vec<String>>, Vec<String>) {
     let (mut told, mut deleted) = (BTreeMap::<String, Vec<String>>::new(), Vec::new());
     cluster.rest(|_, plan| {
-        for action in plan.batches.iter().flat_map(|batch| &batch.actions) {
-            let name = short(&action.object.name).to_owned();
+        for action in plan.plan.steps.iter().flat_map(|step| &step.writes) {
+            let name = short(&action.object().name).to_owned();
             if action.disrupts() {
                 deleted.push(name);
             } else if let Some(value) = annotation(action) {
@@ -114,7 +114,7 @@ fn the_time_of_a_state_is_when_it_began() {
     group.pass(SignedDuration::from_mins(7));
     let plan = group.plan();
     assert!(plan.reports.iter().all(|report| report.since == began && report.transition == Transition::None));
-    assert!(plan.batches.is_empty(), "a state is not told again as time passes");
+    assert!(plan.plan.steps.is_empty(), "a state is not told again as time passes");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_state_of_another_group_is_not_ours() {
 fn a_healthy_group_is_noted_at_first_sight_and_not_announced() {
     let plan = given().plan();
     assert!(plan.reports.iter().all(|report| report.transition == Transition::FirstSight));
-    assert_eq!(plan.batches.iter().map(|batch| batch.actions.len()).sum::<usize>(), 2);
+    assert_eq!(plan.plan.steps.iter().map(|step| step.writes.len()).sum::<usize>(), 2);
     let plan = given().old("a").plan();
     assert_eq!(plan.reports[0].transition, Transition::Changed, "work is announced");
 }
@@ -167,7 +167,7 @@ fn an_unobserved_spec_is_told_only_when_it_stays_so() {
     let plan = group.operate();
     assert_eq!(plan.reports[0].reason, Reason::NotObserved { generation: 3 });
     assert_eq!(plan.reports[0].transition, Transition::Unsettled);
-    assert_eq!(plan.wake_at, Some(began.saturating_add(OBSERVATION_GRACE).unwrap()));
+    assert_eq!(plan.plan.wake_at, Some(began.saturating_add(OBSERVATION_GRACE).unwrap()));
 
     group.pass(OBSERVATION_GRACE - SignedDuration::from_millis(1));
     assert_eq!(group.operate().reports[0].transition, Transition::Unsettled);
@@ -175,7 +175,7 @@ fn an_unobserved_spec_is_told_only_when_it_stays_so() {
     let plan = group.operate();
     assert_eq!(plan.reports[0].transition, Transition::Changed);
     assert_eq!(plan.reports[0].since, began, "it has been so for longer than it was worth telling");
-    assert_eq!(plan.wake_at, None);
+    assert_eq!(plan.plan.wake_at, None);
     group.pass(SignedDuration::from_hours(1));
     let plan = group.operate();
     assert_eq!((plan.reports[0].transition, plan.reports[0].since), (Transition::None, began));
@@ -244,7 +244,7 @@ fn a_lost_pod_and_its_return_are_told_once_each() {
 #[track_caller]
 fn act_without_annotations(cluster: &mut Cluster) -> Vec<String> {
     let plan = cluster.plan();
-    for action in plan.acting() {
+    for action in plan.plan.acting() {
         cluster.apply(action).unwrap();
     }
     let mut told = Vec::new();
@@ -299,12 +299,12 @@ fn a_state_that_is_not_written_keeps_its_time_and_is_written_as_soon_as_that_wor
     group.pass(SignedDuration::from_mins(7));
     let plan = group.plan();
     assert!(plan.reports.iter().all(|report| report.since == began && report.transition == Transition::None));
-    let due: Vec<_> = plan.informing().filter_map(annotation).collect();
+    let due: Vec<_> = plan.plan.informing().filter_map(annotation).collect();
     assert_eq!(due.len(), 2, "still due");
-    for action in plan.informing() {
+    for action in plan.plan.informing() {
         group.apply(action).unwrap();
     }
-    assert!(group.plan().informing().next().is_none());
+    assert!(group.plan().plan.informing().next().is_none());
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn a_refused_deletion_is_the_state_of_its_set_and_is_tried_again() {
     group.memory.refused.insert(refused, refusal.clone());
     group = group.pod("a-0", |pod| pod.terminating = false).pod("a-1", |pod| pod.terminating = false);
     let plan = group.plan();
-    assert_eq!(plan.acting().count(), 2, "it is tried again");
+    assert_eq!(plan.plan.acting().count(), 2, "it is tried again");
     assert_eq!(plan.reports[0].reason, Reason::WriteRefused { refusal });
     assert_eq!(plan.reports[0].transition, Transition::Changed);
     assert_eq!(plan.reports[1].reason.kind(), "WaitingForTurn");
@@ -332,7 +332,7 @@ fn a_refused_deletion_of_a_dead_pod_is_the_state_of_its_set_outside_of_its_turn_
     let refused = group.set_mut("b").uid.clone();
     group.memory.refused.insert(refused, refusal.clone());
     let plan = group.plan();
-    assert_eq!(plan.acting().count(), 2, "it is tried again");
+    assert_eq!(plan.plan.acting().count(), 2, "it is tried again");
     assert_eq!(plan.reports[0].reason.kind(), "Rolling");
     assert_eq!(plan.reports[1].reason, Reason::WriteRefused { refusal });
 }
@@ -346,7 +346,7 @@ fn a_refused_annotation_is_a_warning_and_changes_nothing_else() {
     let set = group.set_mut("a").uid.clone();
     group.memory.uninformed.insert(set, refusal);
     let plan = group.plan();
-    assert_eq!(plan.batches, before.batches);
+    assert_eq!(plan.plan.steps, before.plan.steps);
     assert_eq!(plan.reports[0].reason, before.reports[0].reason);
     assert_eq!(plan.reports[0].warnings[0].kind(), "WriteRefused");
     assert!(plan.reports[1].warnings.is_empty());

@@ -73,8 +73,8 @@ fn rolled(cluster: &Cluster) -> Vec<u32> {
     let (history, slots) = (History::of(&world).unwrap(), Slots::of(&world, now));
     let mut draft = Draft { world: &world, now, history, slots, work: Vec::new(), notes: Vec::new() };
     draft.roll();
-    let tasks = draft.work.iter().flat_map(|step| &step.tasks);
-    tasks.map(|task| crate::ordinal::of_pod(&task.action.object.name, FOO).unwrap()).collect()
+    let tasks = draft.work.iter().flatten();
+    tasks.map(|task| crate::ordinal::of_pod(&task.action.object().name, FOO).unwrap()).collect()
 }
 
 fn six(management: &str) -> Cluster {

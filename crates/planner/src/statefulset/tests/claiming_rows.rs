@@ -127,7 +127,7 @@ fn c_s20_own_pods_and_adoptable_orphans_are_claimed() {
     cluster.add_pod("goo-1", &foo_labels("goo-1"), None);
     let pass = cluster.sync_well();
     assert_eq!(cluster.written(), ["patch Pod foo-1"]);
-    assert_eq!(pass.plan().status, None, "adoption comes alone");
+    assert_eq!(pass.plan().status(), None, "adoption comes alone");
     assert_eq!(cluster.requested(Op::Get, Kind::StatefulSet), 1);
     let owners: Vec<_> =
         ["foo-0", "foo-1", "foo-2", "goo-1"].map(|name| cluster.pod(name).owner.clone()).into();
@@ -166,7 +166,7 @@ fn c_s22_own_pods_that_do_not_match_are_released() {
     cluster.server.change(Kind::Pod, "foo-2", |pod| pod["metadata"]["labels"]["app"] = json!("other"));
     let pass = cluster.sync_well();
     assert_eq!(cluster.written(), ["patch Pod foo-2", "patch Pod foo-x", "patch Pod goo-1"]);
-    assert_eq!(pass.plan().status, None, "release comes alone");
+    assert_eq!(pass.plan().status(), None, "release comes alone");
     assert_eq!(cluster.requested(Op::Get, Kind::StatefulSet), 0, "a release needs no look at the set");
     for name in ["foo-2", "foo-x", "goo-1"] {
         assert_eq!(*cluster.pod(name).owner, *"", "{name}");
@@ -367,7 +367,7 @@ fn c_t4_a_status_from_an_old_view_is_refused() {
     let before = cluster.world(FOO).unwrap();
     cluster.sync_well();
     let late = plan(&before, cluster.server.now).unwrap();
-    let answer = cluster.server.write(&late.status.unwrap());
+    let answer = cluster.server.write(late.status().unwrap());
     assert!(matches!(answer, Err(Refusal::Conflict(_))), "{answer:?}");
 }
 
@@ -384,7 +384,7 @@ fn c_p20_writes_from_an_old_view_are_refused() {
             let before = cluster.world(FOO).unwrap();
             cluster.sync_well();
             let late = plan(&before, cluster.server.now).unwrap();
-            for task in late.work.iter().chain(&late.trim).flat_map(|step| &step.tasks) {
+            for task in super::work(&late).iter().chain(&super::trim(&late)).flatten() {
                 let version = cluster.server.version;
                 let answer = cluster.server.write(&task.action);
                 assert!(answer.is_err(), "{:?} was done twice", task.action);

@@ -10,12 +10,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sts_plus_api::keys;
 
-use super::super::Note;
 use super::super::world::{ClaimRow, Counts, Design, Features, RevisionRow};
 use super::decode::{self, Row};
 use super::operate::{Fault, Op};
 use super::server::{Server, Stored};
-use crate::plan::Kind;
+use crate::plan::{Kind, Note};
 use crate::pod::PodRow;
 use crate::set::SetRow;
 

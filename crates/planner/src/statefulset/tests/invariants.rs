@@ -9,8 +9,9 @@ use serde_json::Value;
 use sts_plus_api::keys;
 
 use super::super::world::{ClaimRow, Keep, Management, Standing, World};
-use super::super::{Plan, Purpose, Task, plan};
-use crate::plan::{Action, Kind, Verb};
+use super::super::{Decision, Purpose, Task, plan};
+use super::{trim, work};
+use crate::plan::{Kind, Verb};
 use crate::pod::{Phase, PodRow};
 use crate::set::Strategy;
 
@@ -19,7 +20,7 @@ const WRITES_BESIDES: usize = 2;
 
 /// Holds one plan against all invariants.
 #[track_caller]
-pub(super) fn check(world: &World, decided: &Plan, now: Timestamp) {
+pub(super) fn check(world: &World, decided: &Decision, now: Timestamp) {
     let view = View { world, now };
     orderly(&view, decided);
     deterministic(&view, decided);
@@ -113,24 +114,19 @@ impl View<'_> {
     }
 }
 
-fn tasks(decided: &Plan) -> impl Iterator<Item = &Task> {
-    decided.work.iter().flat_map(|step| &step.tasks)
-}
-
-fn actions(decided: &Plan) -> impl Iterator<Item = &Action> {
-    let trims = decided.trim.iter().flat_map(|step| &step.tasks);
-    tasks(decided).chain(trims).map(|task| &task.action).chain(&decided.status)
+fn tasks(decided: &Decision) -> impl Iterator<Item = Task> {
+    work(decided).into_iter().flatten()
 }
 
 /// Steps have something in them, an object is written once, adoptions come alone, and a plan has an end.
-fn orderly(view: &View<'_>, decided: &Plan) {
+fn orderly(view: &View<'_>, decided: &Decision) {
     let mut objects = BTreeSet::new();
-    for action in actions(decided) {
-        assert!(objects.insert(&action.object), "{:?} is written twice in one plan", action.object);
-        assert_eq!(action.object.namespace, view.world.set.namespace);
+    for action in decided.plan.writes() {
+        assert!(objects.insert(action.object()), "{:?} is written twice in one plan", action.object());
+        assert_eq!(action.object().namespace, view.world.set.namespace);
     }
-    assert!(decided.work.iter().chain(&decided.trim).all(|step| !step.tasks.is_empty()), "an empty step");
-    if decided.ask.is_some() {
+    assert!(decided.plan.steps.iter().all(|step| !step.writes.is_empty()), "an empty step");
+    if !decided.plan.asks.is_empty() {
         assert_eq!(objects.len(), 0, "nothing is written before the question is answered");
         assert_eq!(view.world.memory.standing, None, "nothing is asked twice");
     }
@@ -139,7 +135,7 @@ fn orderly(view: &View<'_>, decided: &Plan) {
     };
     let claiming = tasks(decided).filter(|task| claims(&task.purpose)).count();
     assert!(claiming == 0 || claiming == objects.len(), "adoption and release come alone");
-    if let Some(wake_at) = decided.wake_at {
+    if let Some(wake_at) = decided.plan.wake_at {
         assert!(wake_at > view.now, "a wake-up lies in the future");
     }
     // L5
@@ -155,16 +151,18 @@ fn orderly(view: &View<'_>, decided: &Plan) {
 }
 
 /// S17: the same view in another order gives the same plan.
-fn deterministic(view: &View<'_>, decided: &Plan) {
+fn deterministic(view: &View<'_>, decided: &Decision) {
     let mut other = view.world.clone();
     other.pods.reverse();
     other.orphans.reverse();
     other.revisions.reverse();
     let again = plan(&other, view.now).unwrap();
-    let sorted = |plan: &Plan| {
+    let sorted = |plan: &Decision| {
         let mut plan = plan.clone();
-        for step in &mut plan.work {
-            step.tasks.sort_by(|left, right| left.action.object.cmp(&right.action.object));
+        for (step, purposes) in plan.plan.steps.iter_mut().zip(&mut plan.purposes) {
+            let mut tasks: Vec<_> = step.writes.drain(..).zip(purposes.drain(..)).collect();
+            tasks.sort_by(|left, right| left.0.object().cmp(right.0.object()));
+            (step.writes, *purposes) = tasks.into_iter().unzip();
         }
         plan
     };
@@ -172,15 +170,15 @@ fn deterministic(view: &View<'_>, decided: &Plan) {
 }
 
 /// Rule A, S11, S12: every write is for an object of the set, at the version that was looked at.
-fn guarded(view: &View<'_>, decided: &Plan) {
+fn guarded(view: &View<'_>, decided: &Decision) {
     let World { set, pods, orphans, revisions, .. } = view.world;
-    for Task { action, purpose } in tasks(decided).chain(decided.trim.iter().flat_map(|step| &step.tasks)) {
-        let (name, precondition) = (&action.object.name, &action.precondition);
+    for Task { action, purpose } in tasks(decided).chain(trim(decided).into_iter().flatten()) {
+        let (name, precondition) = (&action.object().name, action.precondition());
         let version = precondition.resource_version.as_deref();
         let adopts = matches!(purpose, Purpose::AdoptPod | Purpose::AdoptRevision);
         if set.deleting {
             assert_eq!(
-                action.object.kind,
+                action.object().kind,
                 Kind::Revision,
                 "S12: a set that goes has no pod or claim written"
             );
@@ -188,11 +186,11 @@ fn guarded(view: &View<'_>, decided: &Plan) {
         if adopts {
             assert_eq!(view.world.memory.standing, Some(Standing::Alive), "S11: adoption after a look");
         }
-        if let Verb::Create { .. } = action.verb {
+        if let Verb::Create { .. } = action.verb() {
             assert!(precondition.uid.is_empty() && version.is_none());
             continue;
         }
-        let (uid, found, owner) = match action.object.kind {
+        let (uid, found, owner) = match action.object().kind {
             Kind::Pod => {
                 let rows = pods.iter().chain(orphans).find(|pod| pod.name == *name);
                 let row = rows.unwrap_or_else(|| panic!("S11: {name} is not known"));
@@ -214,22 +212,22 @@ fn guarded(view: &View<'_>, decided: &Plan) {
         let expected = (!adopts).then(|| Arc::clone(&set.uid));
         assert_eq!(owner, expected, "S11: {name} is the set's, or nobody's and adopted");
     }
-    if let Some(status) = &decided.status {
-        assert_eq!(status.precondition.uid, (*set.uid).into());
-        assert_eq!(status.precondition.resource_version.as_ref(), Some(&set.resource_version));
+    if let Some(status) = decided.status() {
+        assert_eq!(status.precondition().uid, (*set.uid).into());
+        assert_eq!(status.precondition().resource_version.as_ref(), Some(&set.resource_version));
     }
 }
 
 /// S1, S2, S3, S6, S9: where pods are created, from what, and when.
-fn creations(view: &View<'_>, decided: &Plan) {
+fn creations(view: &View<'_>, decided: &Decision) {
     let design = &view.world.design;
     let mut created_claims = BTreeSet::new();
     let mut count = 0;
-    for step in &decided.work {
-        for task in &step.tasks {
-            let Verb::Create { body, .. } = &task.action.verb else { continue };
-            let name = &task.action.object.name;
-            if task.action.object.kind != Kind::Pod {
+    for step in &work(decided) {
+        for task in step {
+            let Verb::Create { body, .. } = task.action.verb() else { continue };
+            let name = &task.action.object().name;
+            if task.action.object().kind != Kind::Pod {
                 continue;
             }
             count += 1;
@@ -251,8 +249,8 @@ fn creations(view: &View<'_>, decided: &Plan) {
                 assert!(ours || created_claims.contains(&*claim), "S9: {name} is created without {claim}");
             }
         }
-        let claims = step.tasks.iter().filter(|task| matches!(task.purpose, Purpose::CreateClaim { .. }));
-        created_claims.extend(claims.map(|task| &*task.action.object.name));
+        let claims = step.iter().filter(|task| matches!(task.purpose, Purpose::CreateClaim { .. }));
+        created_claims.extend(claims.map(|task| &*task.action.object().name));
     }
     assert!(!view.ordered() || count <= 1, "S3: {count} pods are created at once");
     let known: BTreeSet<_> = design.claim_templates.iter().map(|template| &template.name).collect();
@@ -289,11 +287,11 @@ fn stale(view: &View<'_>, claim: &ClaimRow, ordinal: u64) -> bool {
 }
 
 /// S2, S4, S5, S6, S7, S8, S10: which pods go, and why.
-fn deletions(view: &View<'_>, decided: &Plan) {
+fn deletions(view: &View<'_>, decided: &Decision) {
     let World { set, design, features, .. } = view.world;
     let deleted: Vec<&PodRow> = tasks(decided)
-        .filter(|task| task.action.object.kind == Kind::Pod && task.action.is_deletion())
-        .map(|task| &**view.world.pods.iter().find(|pod| pod.name == task.action.object.name).unwrap())
+        .filter(|task| task.action.object().kind == Kind::Pod && task.action.is_deletion())
+        .map(|task| &**view.world.pods.iter().find(|pod| pod.name == task.action.object().name).unwrap())
         .collect();
     let repairs = design.annotations.get(keys::REPLACE_BROKEN_PODS).is_some_and(|value| **value == *"true");
     let partition = design.rolling.map_or(0, |rolling| rolling.partition);
@@ -358,15 +356,16 @@ fn deletions(view: &View<'_>, decided: &Plan) {
 }
 
 /// S10: the owners of a condemned pod's claims are right before it goes.
-fn retention_precedes(view: &View<'_>, decided: &Plan, ordinal: u64) {
+fn retention_precedes(view: &View<'_>, decided: &Decision, ordinal: u64) {
     let pod = format!("{}-{ordinal}", view.world.set.name);
-    let deleted = |task: &Task| *task.action.object.name == *pod && task.action.is_deletion();
-    let at = decided.work.iter().position(|step| step.tasks.iter().any(deleted)).unwrap();
+    let deleted = |task: &Task| *task.action.object().name == *pod && task.action.is_deletion();
+    let work = work(decided);
+    let at = work.iter().position(|step| step.iter().any(deleted)).unwrap();
     for (name, claim) in view.claims(ordinal) {
         let Some(claim) = claim else { continue };
-        let written = decided.work.iter().take(at).any(|step| {
-            step.tasks.iter().any(|task| {
-                matches!(task.purpose, Purpose::OwnClaim { .. }) && *task.action.object.name == *name
+        let written = work.iter().take(at).any(|step| {
+            step.iter().any(|task| {
+                matches!(task.purpose, Purpose::OwnClaim { .. }) && *task.action.object().name == *name
             })
         });
         let foreign = claim.owners.iter().any(|owner| {
@@ -387,11 +386,11 @@ fn retention_precedes(view: &View<'_>, decided: &Plan, ordinal: u64) {
 }
 
 /// S9, S10: claims are created for slots of the set, never deleted, and others' claims never get our reference.
-fn claims(view: &View<'_>, decided: &Plan) {
-    for Task { action, .. } in tasks(decided).filter(|task| task.action.object.kind == Kind::Claim) {
-        let name = &action.object.name;
+fn claims(view: &View<'_>, decided: &Decision) {
+    for Task { action, .. } in tasks(decided).filter(|task| task.action.object().kind == Kind::Claim) {
+        let name = &action.object().name;
         let row = view.world.claims.iter().flat_map(BTreeMap::values).find(|claim| claim.name == *name);
-        match &action.verb {
+        match action.verb() {
             Verb::Create { .. } => assert!(row.is_none(), "S9: {name} is there"),
             Verb::Merge { body, .. } => {
                 let owners = body["metadata"]["ownerReferences"].as_array().unwrap();
@@ -412,11 +411,9 @@ fn claims(view: &View<'_>, decided: &Plan) {
 }
 
 /// S13: the status is one that the server takes, and names revisions that exist.
-fn status(view: &View<'_>, decided: &Plan) {
-    let Some(Action { verb: Verb::MergeStatus { body, .. }, .. }) = &decided.status else {
-        assert!(decided.status.is_none(), "a status is merged");
-        return;
-    };
+fn status(view: &View<'_>, decided: &Decision) {
+    let Some(status) = decided.status() else { return };
+    let Verb::MergeStatus { body, .. } = status.verb() else { panic!("a status is merged: {status:?}") };
     let World { set, design, revisions, .. } = view.world;
     assert_eq!(body.as_object().unwrap().len(), 1, "nothing but the status is written");
     let status = &body["status"];
@@ -427,8 +424,8 @@ fn status(view: &View<'_>, decided: &Plan) {
     assert!(status["observedGeneration"].as_i64().unwrap() >= set.observed_generation, "S13");
     assert!(count("collisionCount") >= u64::from(design.collisions.unwrap_or(0)), "S13");
     let known = revisions.iter().chain(view.world.memory.taken.values()).map(|row| &*row.name);
-    let made = tasks(decided).filter(|task| task.purpose == Purpose::CreateRevision);
-    let known: BTreeSet<_> = known.chain(made.map(|task| &*task.action.object.name)).collect();
+    let made: Vec<_> = tasks(decided).filter(|task| task.purpose == Purpose::CreateRevision).collect();
+    let known: BTreeSet<_> = known.chain(made.iter().map(|task| &*task.action.object().name)).collect();
     for key in ["currentRevision", "updateRevision"] {
         let name = status[key].as_str().unwrap();
         assert!(known.contains(name), "S13: {key} {name} exists");
@@ -437,15 +434,15 @@ fn status(view: &View<'_>, decided: &Plan) {
 }
 
 /// S14: nothing that is in use is trimmed, and a template that is known makes no new revision.
-fn history(view: &View<'_>, decided: &Plan) {
+fn history(view: &View<'_>, decided: &Decision) {
     let World { set, design, revisions, pods, .. } = view.world;
-    let trimmed: Vec<_> = decided.trim.iter().flat_map(|step| &step.tasks).collect();
+    let trimmed: Vec<_> = trim(decided).into_iter().flatten().collect();
     let selected = pods.iter().filter(|pod| set.selector.matches(|key| pod.label(key)));
     let used: BTreeSet<&str> =
         selected.filter_map(|pod| pod.revision.as_deref()).chain(view.current()).collect();
     for task in &trimmed {
         assert!(task.purpose == Purpose::TrimRevision && task.action.is_deletion());
-        let name = &*task.action.object.name;
+        let name = &*task.action.object().name;
         let row = revisions.iter().find(|row| *row.name == *name).unwrap();
         let equal = revisions.iter().filter(|row| row.data == design.patch);
         let latest = equal.max_by_key(|row| (row.number, row.created, &row.name));
@@ -458,7 +455,7 @@ fn history(view: &View<'_>, decided: &Plan) {
                 && !used.contains(&*other.name)
         });
         for other in older {
-            let goes = trimmed.iter().any(|task| task.action.object.name == other.name);
+            let goes = trimmed.iter().any(|task| task.action.object().name == other.name);
             assert!(goes || other.data == design.patch, "S14: {name} goes before the older {}", other.name);
         }
     }
@@ -470,6 +467,6 @@ fn history(view: &View<'_>, decided: &Plan) {
     }
     for task in tasks(decided).filter(|task| task.purpose == Purpose::CreateRevision) {
         let known = revisions.iter().any(|row| row.data == design.patch);
-        assert!(!known, "S14: {} is made for a known template", task.action.object.name);
+        assert!(!known, "S14: {} is made for a known template", task.action.object().name);
     }
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::super::world::{Memory, RevisionRow, Standing, World};
-use super::super::{Answer, Ask, Blocked, Plan, Purpose, Step, Task, plan, tell};
+use super::super::{Answer, Blocked, Decision, Purpose, Task, plan, report};
 use super::cluster::{Chance, Cluster, FOO, Move};
 use super::decode::Row;
 use super::invariants;
 use super::server::{Objects, Refusal};
+use super::{trim, work};
 use crate::ordinal;
-use crate::plan::{Action, Kind, Verb};
+use crate::plan::{Action, Kind, Mode, Object, Step, Verb};
 
 /// Plans within one pass: more than a scenario needs, so that a loop is found.
 const PLANS_PER_PASS: usize = 20;
@@ -53,11 +54,11 @@ pub(super) enum How {
 }
 
 /// How the steps of a plan ended.
-enum Worked<'p> {
+enum Worked {
     /// All of them went well.
     Out,
-    /// This one did not.
-    Failed(&'p Step),
+    /// One did not; the revision that it was to store, if it was to.
+    Failed(Option<Object>),
     /// The name of a new revision belongs to this one.
     NameTaken(Arc<RevisionRow>),
 }
@@ -66,7 +67,7 @@ enum Worked<'p> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pass {
     /// What was planned, the last one last.
-    pub(super) plans: Vec<Plan>,
+    pub(super) plans: Vec<Decision>,
     pub(super) blocked: Option<Blocked>,
     /// What went wrong.
     pub(super) errors: Vec<String>,
@@ -82,7 +83,7 @@ impl Pass {
     }
 
     #[track_caller]
-    pub(super) fn plan(&self) -> &Plan {
+    pub(super) fn plan(&self) -> &Decision {
         self.plans.last().unwrap_or_else(|| panic!("no plan: {:?}", self.blocked))
     }
 }
@@ -138,21 +139,21 @@ impl Cluster {
             };
             invariants::check(&world, &decided, self.server.now);
             pass.plans.push(decided.clone());
-            if let Some(Ask::Standing) = decided.ask {
+            if !decided.plan.asks.is_empty() {
                 *self.requests.entry((Op::Get, Kind::StatefulSet)).or_default() += 1;
                 world.memory.standing = Some(self.standing(&world));
                 continue;
             }
-            let failed = match self.work(&world, &decided.work, &mut pass) {
+            let failed = match self.work(&world, &work(&decided), &mut pass) {
                 Worked::NameTaken(taken) => {
                     world.memory.taken.insert(taken.name.clone(), taken);
                     continue;
                 }
-                Worked::Failed(step) => Some(step),
+                Worked::Failed(revision) => revision,
                 Worked::Out => None,
             };
             if !pass.died {
-                self.conclude(&world, &decided, failed, &mut pass);
+                self.conclude(&world, &decided, failed.as_ref(), &mut pass);
             }
             return pass;
         }
@@ -160,8 +161,15 @@ impl Cluster {
     }
 
     /// What follows the work: status, trimming, notes.
-    fn conclude(&mut self, world: &World, decided: &Plan, failed: Option<&Step>, pass: &mut Pass) {
-        if let Some(status) = decided.status_after(failed) {
+    fn conclude(&mut self, world: &World, decided: &Decision, failed: Option<&Object>, pass: &mut Pass) {
+        let unless_failed = |step: &&Step| match &step.mode {
+            Mode::Settle { unless_failed: Some(object) } => failed != Some(object),
+            _ => true,
+        };
+        let status = decided.status().filter(|status| {
+            decided.plan.steps.iter().filter(unless_failed).any(|step| step.writes.contains(status))
+        });
+        if let Some(status) = status {
             let answer = self.request(status, pass);
             match answer {
                 Ok(()) => {
@@ -172,27 +180,27 @@ impl Cluster {
                 Err(refusal) => pass.fail(STATUS, &refusal),
             }
         }
-        for step in &decided.trim {
+        for step in &trim(decided) {
             if !self.step(world, step, pass) {
                 break;
             }
         }
         if !pass.died {
-            self.events.extend(decided.notes.iter().cloned());
+            self.events.extend(decided.plan.notes.iter().cloned());
         }
-        pass.wake_at = decided.wake_at;
+        pass.wake_at = decided.plan.wake_at;
     }
 
     /// Performs steps until one fails.
-    fn work<'p>(&mut self, world: &World, steps: &'p [Step], pass: &mut Pass) -> Worked<'p> {
+    fn work(&mut self, world: &World, steps: &[Vec<Task>], pass: &mut Pass) -> Worked {
         for step in steps {
             let (errors, events) = (pass.errors.len(), self.events.len());
             if self.step(world, step, pass) {
                 continue;
             }
-            let task = step.tasks.first().filter(|task| task.purpose == Purpose::CreateRevision);
+            let task = step.first().filter(|task| task.purpose == Purpose::CreateRevision);
             let taken = pass.errors.last().is_some_and(|error| error.contains("AlreadyExists"));
-            let name = task.filter(|_| taken).map(|task| &task.action.object.name);
+            let name = task.filter(|_| taken).map(|task| &task.action.object().name);
             if let Some(name) = name.filter(|name| !world.memory.taken.contains_key(*name)) {
                 *self.requests.entry((Op::Get, Kind::Revision)).or_default() += 1;
                 let holder = self.revisions().into_iter().find(|row| row.name == *name);
@@ -202,23 +210,26 @@ impl Cluster {
                     return Worked::NameTaken(holder);
                 }
             }
-            return Worked::Failed(step);
+            let stores =
+                |purpose: &Purpose| matches!(purpose, Purpose::CreateRevision | Purpose::RenumberRevision);
+            let revision = step.iter().find(|task| stores(&task.purpose));
+            return Worked::Failed(revision.map(|task| task.action.object().clone()));
         }
         Worked::Out
     }
 
     /// Performs a step to its end. Answers whether all went well.
-    fn step(&mut self, world: &World, step: &Step, pass: &mut Pass) -> bool {
+    fn step(&mut self, world: &World, step: &[Task], pass: &mut Pass) -> bool {
         let mut together: BTreeMap<(Op, Kind), usize> = BTreeMap::new();
-        for task in &step.tasks {
-            *together.entry((op(&task.action.verb), task.action.object.kind)).or_default() += 1;
+        for task in step {
+            *together.entry((op(task.action.verb()), task.action.object().kind)).or_default() += 1;
         }
         for (sort, count) in together {
             let widest = self.widest.entry(sort).or_default();
             *widest = count.max(*widest);
         }
         let mut answers = Vec::new();
-        for task in &step.tasks {
+        for task in step {
             let answer = self.request(&task.action, pass);
             if pass.died {
                 return false;
@@ -226,20 +237,21 @@ impl Cluster {
             answers.push(answer);
         }
         let before = pass.errors.len();
-        for (task, answer) in step.tasks.iter().zip(&answers) {
+        for (task, answer) in step.iter().zip(&answers) {
             if let Err(refusal) = answer
                 && !forgiven(task, refusal)
             {
                 pass.fail(Some(&task.purpose), refusal);
             }
         }
-        let answers: Vec<_> = answers.iter().map(answer).collect();
-        self.events.extend(tell(world, step, &answers));
+        let answered = step.iter().zip(&answers);
+        let answered = answered.map(|(task, given)| (&task.action, &task.purpose, answer(given)));
+        self.events.extend(report(world, answered));
         pass.errors.len() == before
     }
 
     fn request(&mut self, action: &Action, pass: &mut Pass) -> Result<(), Refusal> {
-        let (op, kind) = (op(&action.verb), action.object.kind);
+        let (op, kind) = (op(action.verb()), action.object().kind);
         let fault = self.next_fault(op, kind);
         if let Some(How::DiesBefore) = fault {
             self.die(pass);
@@ -248,7 +260,7 @@ impl Cluster {
         *self.requests.entry((op, kind)).or_default() += 1;
         pass.writes += 1;
         let verb = format!("{op:?}").to_lowercase();
-        self.trace.push(format!("{verb} {kind:?} {}", action.object.name));
+        self.trace.push(format!("{verb} {kind:?} {}", action.object().name));
         if let Some(How::Refused(refusal)) = fault {
             return Err(refusal);
         }

@@ -245,7 +245,8 @@ fn c_p13_a_deletion_is_told() {
     let owner = cluster.owner(FOO);
     let successor = cluster.add_pod("foo-0", &super::cluster::foo_labels("foo-0"), Some(owner));
     let late = super::super::plan(&world, cluster.server.now).unwrap();
-    let deletion = &late.work.last().unwrap().tasks[0].action;
+    let work = super::work(&late);
+    let deletion = &work.last().unwrap()[0].action;
     assert!(matches!(cluster.server.write(deletion), Err(Refusal::Conflict(_))));
     assert_eq!(*cluster.pod("foo-0").uid, *successor);
 }

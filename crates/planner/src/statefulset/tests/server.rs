@@ -152,9 +152,9 @@ impl Server {
 
     /// A write of the controller.
     pub(super) fn write(&mut self, action: &Action) -> Result<(), Refusal> {
-        let (kind, name) = (action.object.kind, &*action.object.name);
-        assert_eq!(*action.object.namespace, *NAMESPACE, "writes stay in the namespace of the set");
-        if let Verb::Create { body, .. } = &action.verb {
+        let (kind, name) = (action.object().kind, &*action.object().name);
+        assert_eq!(*action.object().namespace, *NAMESPACE, "writes stay in the namespace of the set");
+        if let Verb::Create { body, .. } = action.verb() {
             let mut body = body.clone();
             let named = body["metadata"]["name"].as_str().unwrap_or(name);
             assert_eq!(named, name, "the body is for the object that it is sent to");
@@ -165,8 +165,8 @@ impl Server {
             return Err(Refusal::NotFound(format!("{} \"{name}\" not found", plural(kind))));
         };
         let metadata = &stored.value["metadata"];
-        let other = metadata["uid"] != *action.precondition.uid;
-        let version = action.precondition.resource_version.as_deref();
+        let other = metadata["uid"] != *action.precondition().uid;
+        let version = action.precondition().resource_version.as_deref();
         if other || version.is_some_and(|version| metadata["resourceVersion"] != version) {
             return Err(Refusal::Conflict(format!(
                 "Operation cannot be fulfilled on {} \"{name}\": the object has been modified",
@@ -175,7 +175,7 @@ impl Server {
         }
         let before = stored.value.clone();
         let mut after = before.clone();
-        match &action.verb {
+        match action.verb() {
             Verb::Delete => {
                 self.delete(kind, name);
                 return Ok(());

@@ -503,9 +503,10 @@ fn a_pod_is_its_template_and_its_identity() {
         spec["template"]["spec"]["fieldOfTomorrow"] = json!({ "kept": [null, {}] });
     });
     let pass = cluster.sync_well();
-    let tasks = pass.plan().work.iter().flat_map(|step| &step.tasks);
+    let work = super::work(pass.plan());
+    let tasks = work.iter().flatten();
     let bodies =
-        tasks.filter(|task| task.action.object.kind == Kind::Pod).map(|task| match &task.action.verb {
+        tasks.filter(|task| task.action.object().kind == Kind::Pod).map(|task| match task.action.verb() {
             Verb::Create { body, .. } => body,
             other => panic!("{other:?}"),
         });
