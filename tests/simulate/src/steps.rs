@@ -25,8 +25,16 @@ pub(super) struct Steps(BTreeMap<String, Step>);
 struct Step {
     /// Since when the set has that template.
     template: Duration,
-    /// The operator's own partition: what is at or above it has passed its gates.
+    /// The operator's own partition.
     own: u64,
+    /// What is at or above it has passed its gates: the operator's lowest partition since it last had to begin again. An
+    /// operator that raises its partition on an old status, and is followed by one that lowers it to where it was, lets
+    /// nobody pass who had not passed before.
+    passed: u64,
+    /// The replicas that the partition was for: scaling begins again.
+    replicas: u64,
+    /// Whether the rollout has failed since: then a raised partition begins again.
+    failed: bool,
     /// Passes of the next gate count from then on. A foreign partition that is taken back begins no new step.
     from: Duration,
 }
@@ -35,25 +43,34 @@ impl Steps {
     fn of(&self, name: &str, set: &Set) -> Step {
         let changed = set.template.since();
         let known = self.0.get(name).copied().filter(|known| known.template == changed);
-        known.unwrap_or(Step { template: changed, own: NONE, from: changed })
+        let new = Step {
+            template: changed,
+            own: NONE,
+            passed: NONE,
+            replicas: set.replicas,
+            failed: false,
+            from: changed,
+        };
+        known.unwrap_or(new)
     }
 
     /// A rollout of the set has failed: what passed before proves nothing any more.
     pub(super) fn failed(&mut self, now: Duration, truth: &Truth, name: &str) {
         let Some(set) = truth.sets.get(name) else { return };
         let step = self.of(name, set);
-        self.0.insert(name.to_owned(), Step { from: now, ..step });
+        self.0.insert(name.to_owned(), Step { from: now, passed: step.own, failed: true, ..step });
     }
 
     /// The set is nobody's for now: whoever holds it next begins at its first gate.
     pub(super) fn released(&mut self, now: Duration, truth: &Truth, name: &str) {
         let Some(set) = truth.sets.get(name) else { return };
         let step = self.of(name, set);
-        self.0.insert(name.to_owned(), Step { own: NONE, from: now, ..step });
+        self.0.insert(name.to_owned(), Step { own: NONE, passed: NONE, from: now, ..step });
     }
 
     /// An operator has given the set a partition.
-    fn took(&mut self, now: Duration, name: &str, call: &Call, step: Step, after: u64, lowers: bool) {
+    fn took(&mut self, now: Duration, call: &Call, set: &Set, step: Step, lowers: bool) {
+        let after = set.partition.unwrap_or(0);
         let from = match step.own {
             own if own == after => step.from,
             // A gate begins with the plan that lowers, and no query of it is asked before that.
@@ -61,7 +78,10 @@ impl Steps {
             NONE => step.from,
             _ => call.left,
         };
-        self.0.insert(name.to_owned(), Step { own: after, from, ..step });
+        let continues = step.own != NONE && !step.failed && step.replicas == set.replicas;
+        let passed = if continues { step.passed.min(after) } else { after };
+        let step = Step { own: after, passed, replicas: set.replicas, failed: false, from, ..step };
+        self.0.insert(call.name.clone(), step);
     }
 }
 
@@ -113,14 +133,14 @@ impl Monitor {
         let body = call.json();
         let writes = !body["spec"]["updateStrategy"]["rollingUpdate"]["partition"].is_null();
         match mode {
-            Mode::Gates if writes => inner.steps.took(now, &call.name, call, step, after, after < before),
+            Mode::Gates if writes => inner.steps.took(now, call, &set, step, after < before),
             Mode::Releases if after != before => inner.steps.released(now, &inner.truth, &call.name),
             _ => {}
         }
-        // A foreign partition that is taken back lets nobody pass who had not passed before.
+        // A partition that is taken back lets nobody pass who had not passed before.
         let released: Vec<_> = outdated
             .iter()
-            .filter(|ordinal| (after..before).contains(*ordinal) && **ordinal < step.own)
+            .filter(|ordinal| (after..before).contains(*ordinal) && **ordinal < step.passed)
             .collect();
         if released.is_empty() {
             return;
