@@ -12,7 +12,7 @@ use sts_plus_planner::health::Member;
 use sts_plus_planner::phased_rollout::gate::{Expressions, Outcome as QueryOutcome, Question, Step};
 use sts_plus_planner::phased_rollout::judge::judge;
 use sts_plus_planner::phased_rollout::placeholders;
-use sts_plus_planner::phased_rollout::policy::{Policy, Warning};
+use sts_plus_planner::phased_rollout::policy::Warning;
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::phased_rollout::wait::Wait;
 use sts_plus_planner::phased_rollout::{Decision, World, plan, refused, whole_milliseconds};
@@ -315,10 +315,9 @@ impl PhasedRollouts {
         {
             return known.warnings.clone();
         }
-        let policy = rollout.spec.as_ref().ok().and_then(|spec| Policy::parse(spec).ok());
         let (namespace, set, pod, updated) = ("ns", "set", "set-0", Vec::new());
         let subject = placeholders::Subject { namespace, set, pod, updated, revision: "set-1" };
-        let checks = policy.iter().flat_map(|policy| &policy.checks);
+        let checks = rollout.spec.policy.iter().flat_map(|policy| &policy.checks);
         let queries = checks.flat_map(|check| {
             let texts = std::iter::once(&check.query.expr).chain(&check.guard);
             texts.filter_map(|text| Some((check.name.clone(), subject.fill(text).ok()?)))

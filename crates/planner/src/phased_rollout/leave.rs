@@ -23,11 +23,9 @@ pub(super) fn depart(world: &World) -> Decision {
         return decision;
     }
     let plan = &mut decision.plan;
-    // A spec that cannot be read does not say what to do: then nothing moves.
-    let policy = rollout.spec.as_ref().map_or(ReleasePolicy::Freeze, |spec| spec.deletion_policy);
     let mut held = world.held.iter();
     if let Some(set) = held.next() {
-        let (writes, note) = release(world, set, policy);
+        let (writes, note) = release(world, set);
         plan.steps.extend(writes.into_iter().map(Step::one));
         plan.notes.push(note);
     }
@@ -39,8 +37,9 @@ pub(super) fn depart(world: &World) -> Decision {
 
 /// What it takes to release a set, and what to say of it. Another rollout that waits for the set takes it over as it is,
 /// with the mark of its own, so that nothing moves in between and nothing is left if it is deleted as well.
-fn release(world: &World, set: &SetRow, policy: ReleasePolicy) -> (Vec<Action>, Note) {
-    let policy = if planted::has(Bug::SetStaysHeld) { ReleasePolicy::Freeze } else { policy };
+fn release(world: &World, set: &SetRow) -> (Vec<Action>, Note) {
+    let stays_held = planted::has(Bug::SetStaysHeld);
+    let policy = if stays_held { ReleasePolicy::Freeze } else { world.rollout.spec.deletion };
     let marked = set.steering.phased_rollout.as_deref() == Some(&*world.rollout.name);
     // The mark may have other owners besides our apply: whoever restored a backup, or an earlier version of ours.
     let unmark = Action::annotate(set, keys::PHASED_ROLLOUT, None, keys::MANAGER_PHASED_ROLLOUT);
@@ -67,13 +66,13 @@ fn release(world: &World, set: &SetRow, policy: ReleasePolicy) -> (Vec<Action>, 
 impl Draft<'_> {
     /// Another target was named, or a set other than the target carries our mark: it is released first, and that
     /// is all that this pass does. It breaks with what the pass has to say.
-    pub(super) fn release_former(&mut self, policy: &Policy) -> ControlFlow<Option<Wait>> {
+    pub(super) fn release_former(&mut self) -> ControlFlow<Option<Wait>> {
         let target = self.world.rollout.target();
         let is_other = |name: &str| target != Some(name);
         let managed = self.before().target.as_ref().filter(|managed| is_other(&managed.name));
         let held = self.world.held.iter().find(|set| is_other(&set.name));
         if let Some(set) = held {
-            let (writes, note) = release(self.world, set, policy.deletion);
+            let (writes, note) = release(self.world, set);
             self.writes.extend(writes);
             self.decision.plan.notes.push(note);
         }

@@ -43,7 +43,7 @@ use crate::reason::{Reason, Refusal, Severity};
 use crate::set::{SetRow, Strategy};
 pub use deadline::Stretch;
 use gate::{Outcome, Question};
-use policy::{Fault, Policy, Warning};
+use policy::{Policy, Warning};
 use row::RolloutRow;
 use wait::Wait;
 
@@ -199,8 +199,7 @@ pub fn refused(world: &World, refusal: Refusal, now: Timestamp) -> Decision {
         return Decision { status: status.clone(), ..Decision::default() };
     }
     let mut draft = Draft::new(world, whole_milliseconds(now));
-    let policy = rollout.spec.as_ref().ok().and_then(|spec| Policy::parse(spec).ok());
-    draft.warnings = policy.map(|policy| policy.warnings()).unwrap_or_default();
+    draft.warnings = rollout.spec.policy.as_ref().map(Policy::warnings).unwrap_or_default();
     draft.warnings.extend(world.syntax.iter().cloned());
     draft.finish(Some(Wait::Held { reason: Reason::WriteRefused { refusal } }))
 }
@@ -215,7 +214,7 @@ fn unconfirmed(world: &World, why: &Arc<str>, now: Timestamp) -> Decision {
         return Decision { plan, status: world.rollout.status.clone(), ..Decision::default() };
     }
     let mut draft = Draft::new(world, now);
-    if let Some(policy) = world.rollout.spec.as_ref().ok().and_then(|spec| Policy::parse(spec).ok()) {
+    if let Ok(policy) = &world.rollout.spec.policy {
         draft.warnings = policy.warnings();
         draft.warnings.extend(world.syntax.iter().cloned());
     }
@@ -254,11 +253,7 @@ impl<'w> Draft<'w> {
 
     /// The steps of a pass. `None` where there is nothing new to say.
     fn decide(&mut self) -> Option<Wait> {
-        let policy = match self.world.rollout.spec.as_ref() {
-            Ok(spec) => Policy::parse(spec),
-            Err(error) => Err(vec![Fault::Unreadable(error.clone())]),
-        };
-        let policy = match policy {
+        let policy = match &self.world.rollout.spec.policy {
             Ok(policy) => policy,
             Err(faults) => {
                 let faults = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
@@ -268,7 +263,7 @@ impl<'w> Draft<'w> {
         self.warnings = policy.warnings();
         self.warnings.extend(self.world.syntax.iter().cloned());
         self.reword();
-        if let ControlFlow::Break(released) = self.release_former(&policy) {
+        if let ControlFlow::Break(released) = self.release_former() {
             return released;
         }
         let Some(member) = &self.world.target else {
@@ -293,9 +288,9 @@ impl<'w> Draft<'w> {
         };
         self.take_target(set);
         if policy.suspended {
-            Some(self.suspend(&policy, member, partition))
+            Some(self.suspend(policy, member, partition))
         } else {
-            self.manage(&policy, member, partition)
+            self.manage(policy, member, partition)
         }
     }
 

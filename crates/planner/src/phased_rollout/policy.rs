@@ -28,8 +28,6 @@ pub struct Policy {
     pub suspended: bool,
     /// What becomes of the partition then.
     pub suspend: ReleasePolicy,
-    /// What becomes of the partition when the set is left.
-    pub deletion: ReleasePolicy,
     /// Whether the user has paused the rollout.
     pub paused: bool,
     /// Where somebody has to agree.
@@ -215,7 +213,6 @@ impl Policy {
         Ok(Self {
             suspended: spec.suspended(),
             suspend: spec.suspend_policy,
-            deletion: spec.deletion_policy,
             paused: spec.paused,
             approval: spec.approval,
             verify_last: spec.verify_last,
