@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sts_plus_api::keys;
 
 use crate::disruption::Permit;
-use crate::phased_rollout::gate::Question;
+use crate::phased_rollout::query::Question;
 use crate::phased_rollout::row::RolloutRow;
 use crate::reason::Severity;
 use crate::set::{SetRow, Strategy};

@@ -9,84 +9,17 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use sts_plus_api::phased_rollout::{Approval, CheckStatus, GateState, GateStatus, Verdict};
 
-use super::answer::{Answer, QueryError};
-use super::judge::judge;
-use super::placeholders::Subject;
+use super::judge::Judgement;
 use super::policy::{Check, Policy};
+use super::query::{GateId, Outcome, Question};
 use super::wait::{Wait, in_a_row};
 use crate::health::{Health, Member};
 use crate::planted::{self, Bug};
 use crate::pod::PodRow;
-use crate::set::SetRow;
 
 /// How long to leave a server alone that has refused a query: only a change of the query helps, and that is seen at
 /// once; this is for a proxy that was wrong.
 pub const REJECTED_RETRY: SignedDuration = SignedDuration::from_mins(5);
-
-/// What came back from a query, and which step it was asked for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
-    /// The check.
-    pub check: String,
-    /// The step.
-    pub step: Step,
-    /// When the query was sent, in whole milliseconds, which is what a status keeps.
-    pub asked_at: Timestamp,
-    /// The answer to the query.
-    pub answer: Result<Answer, QueryError>,
-    /// The answer to the guard query, where there is one.
-    pub guard: Option<Result<Answer, QueryError>>,
-}
-
-/// What a query is asked for: an answer for another step, or for another wording of the spec, does not count.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The generation of the rollout.
-    pub generation: i64,
-    /// The revision that is rolled out.
-    pub revision: Box<str>,
-    /// The partition of the gate.
-    pub partition: i32,
-}
-
-/// A query that is due. It may wait for its turn for long and beside thousands, so its placeholders are filled in when
-/// that has come: it costs no more than the check does in the spec.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Question {
-    /// The check.
-    pub check: Check,
-    /// The step it is asked for.
-    pub step: Step,
-    set: Arc<SetRow>,
-    /// The pod that the step is about.
-    pod: Box<str>,
-    /// The pods of the new revision.
-    updated: Vec<Arc<PodRow>>,
-}
-
-/// The expressions of a question, placeholders filled in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expressions {
-    /// The query.
-    pub query: String,
-    /// The guard query.
-    pub guard: Option<String>,
-}
-
-impl Question {
-    /// Fills the placeholders in.
-    pub fn fill(&self) -> Result<Expressions, QueryError> {
-        let subject = Subject {
-            namespace: &self.set.namespace,
-            set: &self.set.name,
-            pod: &self.pod,
-            updated: self.updated.iter().map(|pod| &*pod.name).collect(),
-            revision: &self.step.revision,
-        };
-        let guard = self.check.guard.as_ref().map(|guard| subject.fill(guard)).transpose()?;
-        Ok(Expressions { query: subject.fill(&self.check.query.expr)?, guard })
-    }
-}
 
 /// What a gate stands on.
 #[derive(Debug)]
@@ -106,6 +39,14 @@ pub(super) struct Ground<'w> {
     /// The checks whose query has been sent and not answered.
     pub(super) under_way: &'w BTreeSet<String>,
     pub(super) now: Timestamp,
+}
+
+impl Ground<'_> {
+    /// What the queries of a gate are asked for.
+    fn gate(&self, gate: &GateStatus) -> GateId {
+        let revision = self.revision.into();
+        GateId { generation: self.generation, revision, partition: gate.partition }
+    }
 }
 
 /// How a gate stands.
@@ -245,6 +186,7 @@ fn start_anew(check: &mut CheckStatus) {
 
 fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
     let Ground { policy, now, .. } = ground;
+    let id = ground.gate(gate);
     let mut checks = std::mem::take(&mut gate.checks);
     gate.checks = policy
         .checks
@@ -253,7 +195,7 @@ fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
             let known = checks.iter().position(|known| known.name == check.name);
             let mut known = known.map_or_else(|| new_check(&check.name), |at| checks.swap_remove(at));
             let eligible = later(begun, check.delay);
-            count(&mut known, check, ground, gate.partition, eligible);
+            count(&mut known, check, ground, &id, eligible);
             discard_stale(&mut known, check, *now);
             known
         })
@@ -281,7 +223,7 @@ fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
         if ground.under_way.contains(&check.name) {
             // Its answer brings the next look.
         } else if due <= *now {
-            questions.push(ask(check, gate.partition, ground));
+            questions.push(ask(check, &id, ground));
         } else {
             wake_at = [wake_at, Some(due)].into_iter().flatten().min();
         }
@@ -325,14 +267,10 @@ fn new_check(name: &str) -> CheckStatus {
     }
 }
 
-/// Counts every answer that was asked for in this state of this step, each once.
-fn count(status: &mut CheckStatus, check: &Check, ground: &Ground<'_>, partition: i32, eligible: Timestamp) {
+/// Counts every answer that was asked for in this state of this gate, each once.
+fn count(status: &mut CheckStatus, check: &Check, ground: &Ground<'_>, gate: &GateId, eligible: Timestamp) {
     let mine = ground.outcomes.iter().filter(|outcome| {
-        outcome.check == check.name
-            && outcome.step.generation == ground.generation
-            && *outcome.step.revision == *ground.revision
-            && outcome.step.partition == partition
-            && outcome.asked_at >= eligible
+        outcome.check == check.name && outcome.gate == *gate && outcome.asked_at >= eligible
     });
     let mut mine: Vec<_> = mine.collect();
     mine.sort_by_key(|outcome| outcome.asked_at);
@@ -341,10 +279,10 @@ fn count(status: &mut CheckStatus, check: &Check, ground: &Ground<'_>, partition
             continue;
         }
         discard_stale(status, check, outcome.asked_at);
-        let judged = judge(check, &outcome.answer, outcome.guard.as_ref());
+        let Judgement { verdict, value, error, warnings } = outcome.judgement.clone();
         let errors = status.consecutive_errors.saturating_add(1);
-        status.consecutive_errors = if judged.error.is_some() { errors } else { 0 };
-        match judged.verdict {
+        status.consecutive_errors = if error.is_some() { errors } else { 0 };
+        match verdict {
             Verdict::Pass => {
                 let counts = if planted::has(Bug::PassCountsTwice) { 2 } else { 1 };
                 status.consecutive_successful_checks =
@@ -364,14 +302,14 @@ fn count(status: &mut CheckStatus, check: &Check, ground: &Ground<'_>, partition
             }
         }
         status.last_check_time = Some(outcome.asked_at);
-        status.last_verdict = Some(judged.verdict);
-        status.last_value = judged.value;
-        status.last_error = judged.error;
-        status.warnings = judged.warnings;
+        status.last_verdict = Some(verdict);
+        status.last_value = value;
+        status.last_error = error;
+        status.warnings = warnings;
     }
 }
 
-/// A row of successes that nobody has added to for too long, or whose time is yet to come, proves nothing.
+/// A streak of successes that nobody has added to for too long, or whose time is yet to come, proves nothing.
 fn discard_stale(status: &mut CheckStatus, check: &Check, now: Timestamp) {
     let fresh =
         status.last_success_time.is_some_and(|last| last <= now && stale_at(status, check) > Some(now));
@@ -439,16 +377,16 @@ fn waits_for(policy: &Policy, gate: &GateStatus, begun: Timestamp, now: Timestam
     Wait::Checks { progress: progress.collect::<Vec<_>>().join(", ") }
 }
 
-fn ask(check: &Check, partition: i32, ground: &Ground<'_>) -> Question {
+fn ask(check: &Check, gate: &GateId, ground: &Ground<'_>) -> Question {
     let set = &ground.member.set;
-    let index = u32::try_from(partition).unwrap_or(0);
-    // Before the first pod has gone, the step is about the one that would.
+    let index = u32::try_from(gate.partition).unwrap_or(0);
+    // Before the first pod is replaced, the gate is about the one that would be.
     let index = if index >= set.replicas { set.replicas.saturating_sub(1) } else { index };
     let pod = format!("{}-{}", set.name, set.first_ordinal.saturating_add(index));
     let updated = ground.member.pods.iter().filter(|pod| is_of(pod, ground.revision));
     Question {
         check: check.clone(),
-        step: Step { generation: ground.generation, revision: ground.revision.into(), partition },
+        gate: gate.clone(),
         set: Arc::clone(set),
         pod: pod.into(),
         updated: updated.cloned().collect(),

@@ -25,6 +25,7 @@ mod leave;
 mod manage;
 pub mod placeholders;
 pub mod policy;
+pub mod query;
 mod report;
 mod rollback;
 pub mod row;
@@ -42,8 +43,8 @@ use crate::plan::{Action, Ask, Note, Plan, Step, Subject, When, object_of};
 use crate::reason::{Reason, Refusal, Severity};
 use crate::set::{SetRow, Strategy};
 pub use deadline::Stretch;
-use gate::{Outcome, Question};
 use policy::{Policy, Warning};
+use query::{Outcome, Question};
 use row::RolloutRow;
 use wait::Wait;
 

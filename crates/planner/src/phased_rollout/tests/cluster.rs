@@ -16,7 +16,7 @@ use sts_plus_api::phased_rollout::{
 
 use crate::example;
 use crate::phased_rollout::answer::{Answer, Data, QueryError};
-use crate::phased_rollout::gate::{Outcome, Question};
+use crate::phased_rollout::query::{Outcome, Question};
 use crate::phased_rollout::row::{ParsedSpec, RolloutRow};
 use crate::phased_rollout::{Note, Stretch};
 use crate::pod::{Phase as PodPhase, PodRow};

@@ -10,7 +10,6 @@ use sts_plus_api::phased_rollout::{Approval, GateState, NoDataPolicy, Phase, Rel
 use super::cluster::{Cluster, partition_of};
 use crate::health::Health;
 use crate::ordinal;
-use crate::phased_rollout::answer::Data;
 use crate::phased_rollout::policy::Rule;
 use crate::phased_rollout::wait::Wait;
 use crate::phased_rollout::{Decision, World};
@@ -142,7 +141,7 @@ pub(super) fn proven(cluster: &Cluster, world: &World) {
     let policy = world.rollout.spec.policy.as_ref().unwrap();
     for check in &policy.checks {
         let step = cluster.counted.iter().filter(|(_, outcome)| {
-            let step = &outcome.step;
+            let step = &outcome.gate;
             outcome.check == check.name
                 && step.partition == gate.partition
                 && step.generation == world.rollout.generation
@@ -156,8 +155,9 @@ pub(super) fn proven(cluster: &Cluster, world: &World) {
                 Rule::Data { no_data: NoDataPolicy::Pass }
                     | Rule::Compare { no_data: NoDataPolicy::Pass, .. }
             );
-            let empty = matches!(&outcome.answer, Ok(answer) if answer.data == Data::Series(Vec::new()));
-            assert!(outcome.answer.is_ok() && (!empty || empty_passes), "each a pass:\n{cluster}");
+            let answer = &outcome.judgement;
+            let empty = answer.value.as_deref() == Some("no data");
+            assert!(answer.error.is_none() && (!empty || empty_passes), "each a pass:\n{cluster}");
             assert!(cluster.disturbed_at < *asked, "since all pods were there:\n{cluster}");
         }
     }
