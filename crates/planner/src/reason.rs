@@ -44,7 +44,7 @@ pub enum Reason {
         /// What is down, in words.
         down: String,
         /// How many may be down.
-        max_unavailable: u32,
+        budget: Budget,
     },
     /// A pod of the target revision is broken, so no further pod is risked.
     PodBroken {
@@ -96,6 +96,15 @@ pub enum Reason {
         /// That set.
         set: Arc<str>,
     },
+}
+
+/// How many pods of a set may be unavailable at once, and who says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// The annotation `rollout-max-unavailable`, or its default.
+    MaxUnavailable(u32),
+    /// A phased rollout replaces one pod at a time.
+    OnePod,
 }
 
 /// The API server's answer to a write that it did not carry out, and would not if it were asked again at once.
@@ -174,11 +183,6 @@ impl Reason {
         Self::OtherSetNotReady { set: Arc::clone(&other.set), down: other.summary() }
     }
 
-    /// The set's own pods that are down leave no room.
-    pub fn budget_spent(health: &Health, max_unavailable: u32) -> Self {
-        Self::BudgetSpent { down: health.summary(), max_unavailable }
-    }
-
     /// The kind of reason in one word: the state in the annotation, the reason of the event, the label of
     /// the metric.
     pub fn kind(&self) -> &'static str {
@@ -244,7 +248,10 @@ impl Reason {
             Self::OtherSetDisturbed { set, disturbance: Disturbance::Unobserved { generation } } => {
                 format!("the StatefulSet controller reports observedGeneration {generation} for {set}")
             }
-            Self::BudgetSpent { .. } => "pods become Ready, or rollout-max-unavailable is raised".to_owned(),
+            Self::BudgetSpent { budget: Budget::MaxUnavailable(_), .. } => {
+                "pods become Ready, or rollout-max-unavailable is raised".to_owned()
+            }
+            Self::BudgetSpent { budget: Budget::OnePod, .. } => "every pod is available".to_owned(),
             Self::PodBroken { .. } => {
                 "the pod recovers, or the set's template is changed to one that works".to_owned()
             }
@@ -312,10 +319,13 @@ impl fmt::Display for Reason {
                 f,
                 "waits because the StatefulSet controller has not observed generation {generation} of {set}"
             ),
-            Self::BudgetSpent { down, max_unavailable } => write!(
+            Self::BudgetSpent { down, budget: Budget::MaxUnavailable(max_unavailable) } => write!(
                 f,
                 "waits because rollout-max-unavailable is {max_unavailable} and that many pods are not Ready: {down}"
             ),
+            Self::BudgetSpent { down, budget: Budget::OnePod } => {
+                write!(f, "waits because pods are replaced one at a time and not all are available: {down}")
+            }
             Self::PodBroken { revision, down } => {
                 write!(f, "waits because a pod of revision {revision} is broken: {down}")
             }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{Reason, Refusal, Severity};
+use super::{Budget, Reason, Refusal, Severity};
 use crate::disruption::Disturbance;
 
 fn refusal() -> Refusal {
@@ -19,7 +19,7 @@ fn one_of_each() -> [Reason; 16] {
             set: Arc::clone(&set),
             disturbance: Disturbance::Released { pod: "web-b-1".into() },
         },
-        Reason::BudgetSpent { down: down(), max_unavailable: 2 },
+        Reason::BudgetSpent { down: down(), budget: Budget::MaxUnavailable(2) },
         Reason::PodBroken { revision, down: down() },
         Reason::NotReady { down: down() },
         Reason::Paused,

@@ -12,6 +12,7 @@ use super::Draft;
 use super::gate::later;
 use super::manage::Scene;
 use super::wait::Wait;
+use crate::disruption::Gatekeeper;
 use crate::health::Why;
 
 /// The parts of a deadline in which its time is written: a process that ends loses one of them at most, and a gate costs
@@ -89,7 +90,7 @@ impl Draft<'_> {
         // The checks run while every pod of the set itself is available, so whatever is refused is refused for others.
         let pod = scene.member.pods.first().filter(|_| self.world.group_sets > 1);
         pod.is_some_and(|pod| {
-            self.gatekeeper(&self.domain(scene.member)).ask(&scene.set().name, pod).is_err()
+            Gatekeeper::new(&self.domain(scene.member)).ask(&scene.set().name, pod).is_err()
         })
     }
 

@@ -8,6 +8,7 @@ use sts_plus_api::phased_rollout::{Contest, GateState, Phase};
 use super::Draft;
 use super::gate::{self, later, to_i32};
 use super::wait::Wait;
+use crate::disruption::Gatekeeper;
 use crate::health::Member;
 use crate::plan::Action;
 use crate::pod::PodRow;
@@ -94,9 +95,9 @@ impl Draft<'_> {
         let mut pods = member.pods.iter().filter(is_released).peekable();
         pods.peek()?;
         let domain = self.domain(&lowered);
-        let reason = pods.find_map(|pod| self.gatekeeper(&domain).ask(&set.name, pod).err())?;
-        self.wake_at(domain.iter().filter_map(|guarded| guarded.health().changes_at).min());
-        Some(reason)
+        let denial = pods.find_map(|pod| Gatekeeper::new(&domain).ask(&set.name, pod).err())?;
+        self.wake_at(domain.changes_at());
+        Some(self.denied(&denial))
     }
 
     /// Makes the partition what it has to be. A value that is neither that nor the one last decided on is somebody

@@ -10,7 +10,7 @@ use super::gate::{self, Ground, Standing, to_i32};
 use super::policy::Policy;
 use super::wait::Wait;
 use super::{Draft, Ended};
-use crate::disruption::{Gatekeeper, Guarded};
+use crate::disruption::{Allowance, DomainBudget, Gatekeeper};
 use crate::health::{Health, Member};
 use crate::plan::{Action, Ask};
 use crate::planted::{self, Bug};
@@ -366,7 +366,7 @@ impl Draft<'_> {
             return Wait::PodsNotAvailable { down: scene.health.summary() };
         };
         let domain = self.domain(scene.member);
-        match self.gatekeeper(&domain).ask(&set.name, pod) {
+        match Gatekeeper::new(&domain).ask(&set.name, pod) {
             Ok(permit) => {
                 self.writes.push(Action::let_go(&permit, set, &self.world.rollout.name, index));
                 let next = self.next_gate(scene, &gate);
@@ -376,10 +376,10 @@ impl Draft<'_> {
                 self.status.rolling_pod_status = Some(next);
                 wait
             }
-            Err(reason) => {
-                self.wake_at(domain.iter().filter_map(|guarded| guarded.health().changes_at).min());
+            Err(denial) => {
+                self.wake_at(domain.changes_at());
                 self.status.rolling_pod_status = Some(gate);
-                Wait::Held { reason }
+                Wait::Held { reason: self.denied(&denial) }
             }
         }
     }
@@ -477,15 +477,10 @@ impl Draft<'_> {
         }
     }
 
-    /// The gatekeeper of [`Self::domain`].
-    pub(super) fn gatekeeper<'d>(&self, domain: &'d [Guarded]) -> Gatekeeper<'d> {
-        Gatekeeper::new(domain).of_sets(self.world.group_sets)
-    }
-
     /// What the gatekeeper has to know: the set, and the others of its group.
-    pub(super) fn domain(&self, member: &Member) -> Vec<Guarded> {
+    pub(super) fn domain(&self, member: &Member) -> DomainBudget {
         let members = std::iter::once(member).chain(&self.world.neighbours);
-        members.map(|member| Guarded::of(member, 1, self.now)).collect()
+        DomainBudget::of(members, Allowance::OnePod, self.now).of_sets(self.world.group_sets)
     }
 }
 

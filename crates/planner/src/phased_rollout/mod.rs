@@ -38,6 +38,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use sts_plus_api::phased_rollout::{PhasedRolloutStatus, Target};
 
+use crate::disruption::Denial;
 use crate::health::Member;
 use crate::plan::{Action, Ask, Note, Plan, Step, Subject, When, object_of};
 use crate::reason::{Reason, Refusal, Severity};
@@ -352,6 +353,15 @@ impl<'w> Draft<'w> {
         let when = When::Written(write.object().clone());
         self.writes.push(write);
         self.decision.plan.notes.push(self.world.note(Severity::Warning, reason, message, when));
+    }
+
+    /// Plans again when what a disruption was denied for changes.
+    fn denied(&mut self, denial: &Denial) -> Reason {
+        let (waits_on, awaited) = (&mut self.decision.plan.waits_on, denial.awaited());
+        if !waits_on.contains(&awaited) {
+            waits_on.push(awaited);
+        }
+        wait::denied_for(denial)
     }
 
     fn wake_at(&mut self, at: Option<Timestamp>) {

@@ -12,6 +12,7 @@ use super::approval::RETRY;
 use super::manage::Scene;
 use super::wait::Wait;
 use super::{Draft, Ended};
+use crate::disruption::Gatekeeper;
 use crate::health::Why;
 use crate::ordinal;
 use crate::plan::Action;
@@ -92,15 +93,18 @@ impl Draft<'_> {
             urgency(left).cmp(&urgency(right)).then_with(|| ordinal::natural(&left.name, &right.name))
         });
         let domain = self.domain(scene.member);
-        let mut gatekeeper = self.gatekeeper(&domain);
+        let mut gatekeeper = Gatekeeper::new(&domain);
         for pod in pods {
             match gatekeeper.ask_back(&set.name, pod) {
                 Ok(permit) => self.writes.push(Action::delete(&permit)),
-                Err(reason) if self.writes.is_empty() => {
-                    self.wake_at(domain.iter().filter_map(|guarded| guarded.health().changes_at).min());
-                    return waits(Some(reason));
+                Err(denial) if self.writes.is_empty() => {
+                    self.wake_at(domain.changes_at());
+                    return waits(Some(self.denied(&denial)));
                 }
-                Err(_) => break,
+                Err(denial) => {
+                    self.denied(&denial);
+                    break;
+                }
             }
         }
         waits(None)
@@ -123,13 +127,18 @@ impl Draft<'_> {
             superseded && down && lost && scene.member.wanted_ordinal(pod).is_some()
         };
         let domain = self.domain(scene.member);
-        let mut gatekeeper = self.gatekeeper(&domain);
+        let mut gatekeeper = Gatekeeper::new(&domain);
         let pods: Vec<_> = scene.member.pods.iter().filter(stuck).collect();
         for pod in pods {
-            if let Ok(permit) = gatekeeper.ask_back(&scene.set().name, pod) {
-                let message =
-                    format!("{} is of a superseded revision and not available: it is replaced", pod.name);
-                self.write_and_announce(Action::delete(&permit), "StuckPodReplaced", message);
+            match gatekeeper.ask_back(&scene.set().name, pod) {
+                Ok(permit) => {
+                    let message =
+                        format!("{} is of a superseded revision and not available: it is replaced", pod.name);
+                    self.write_and_announce(Action::delete(&permit), "StuckPodReplaced", message);
+                }
+                Err(denial) => {
+                    self.denied(&denial);
+                }
             }
         }
     }

@@ -2,11 +2,13 @@
 //! the log and the command line print the same value.
 
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use sts_plus_api::phased_rollout::{GateState, Phase, ReleasePolicy};
 
-use crate::reason::{Reason, Severity};
+use crate::disruption::{Denial, MAX_MEMBERS};
+use crate::reason::{Budget, Reason, Severity};
 
 /// Why a rollout is where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -272,10 +274,6 @@ impl Wait {
             Self::NotPromoted { revision } => {
                 format!("the StatefulSet controller reports {revision} as currentRevision")
             }
-            // The budget of a rollout group is not ours: one pod at a time goes back.
-            Self::RollingBack { held: Some(Reason::BudgetSpent { .. }), .. } => {
-                "every pod is available".to_owned()
-            }
             Self::Held { reason } | Self::RollingBack { held: Some(reason), .. } => return reason.release(),
             Self::PartitionContested { manager, until } => {
                 format!(
@@ -374,6 +372,22 @@ impl fmt::Display for Wait {
                 write!(f, "all pods are back on revision {revision}; revision {failed} has failed")
             }
         }
+    }
+}
+
+/// What a denial of the gatekeeper is for a rollout: it replaces one pod at a time, whatever `rollout-max-unavailable` says.
+pub(super) fn denied_for(denial: &Denial) -> Reason {
+    match denial {
+        Denial::TooManySets { sets, .. } => Reason::TooManySets { sets: *sets, limit: MAX_MEMBERS },
+        Denial::OtherSetNotReady { health, .. } => Reason::other_set_not_ready(health),
+        Denial::OtherSetDisturbed { set, disturbance } => {
+            Reason::OtherSetDisturbed { set: Arc::clone(&set.name), disturbance: disturbance.clone() }
+        }
+        Denial::OtherSetPermitted { set, .. } => Reason::WaitingForTurn { set: Arc::clone(&set.name) },
+        Denial::BudgetSpent { health, .. } => {
+            Reason::BudgetSpent { down: health.summary(), budget: Budget::OnePod }
+        }
+        Denial::NotInDomain { set } => Reason::NotInDomain { set: Arc::clone(&set.name) },
     }
 }
 
