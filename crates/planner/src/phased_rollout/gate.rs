@@ -49,9 +49,9 @@ impl Ground<'_> {
     }
 }
 
-/// How a gate stands.
+/// What a gate is found to be.
 #[derive(Debug)]
-pub(super) enum Standing {
+pub(super) enum GateVerdict {
     /// Something is awaited.
     Waits(Wait),
     /// Everything is as it has to be.
@@ -63,15 +63,18 @@ pub(super) enum Standing {
 /// What looking at a gate brought.
 #[derive(Debug)]
 pub(super) struct Look {
-    pub(super) standing: Standing,
+    /// The gate, brought up to date.
+    pub(super) gate: GateStatus,
+    pub(super) verdict: GateVerdict,
     pub(super) questions: Vec<Question>,
     pub(super) wake_at: Option<Timestamp>,
 }
 
-impl Look {
-    fn waits(wait: Wait, wake_at: Option<Timestamp>) -> Self {
-        Self { standing: Standing::Waits(wait), questions: Vec::new(), wake_at }
-    }
+/// How a gate stands: what is found, which queries are due, when to look again.
+type Found = (GateVerdict, Vec<Question>, Option<Timestamp>);
+
+fn waits(wait: Wait, wake_at: Option<Timestamp>) -> Found {
+    (GateVerdict::Waits(wait), Vec::new(), wake_at)
 }
 
 /// A gate that begins now.
@@ -96,40 +99,40 @@ pub(super) fn begin(partition: u32, replicas: u32, first: bool, now: Timestamp) 
 }
 
 /// Brings a gate up to date, and says how it stands.
-pub(super) fn look(gate: &mut GateStatus, ground: &Ground<'_>) -> Look {
-    let look = stand(gate, ground);
-    sum_up(gate);
+pub(super) fn look(mut gate: GateStatus, ground: &Ground<'_>) -> Look {
+    let (verdict, questions, wake_at) = stand(&mut gate, ground);
+    sum_up(&mut gate);
     let waited_for_somebody = matches!(gate.status, GateState::Paused | GateState::WaitForApproval);
-    let somebody = matches!(look.standing, Standing::Waits(Wait::Paused { .. } | Wait::Approval { .. }));
+    let somebody = matches!(verdict, GateVerdict::Waits(Wait::Paused { .. } | Wait::Approval { .. }));
     if waited_for_somebody && !somebody {
         gate.status = GateState::WaitForChecks;
     }
-    if let Standing::Waits(wait) = &look.standing
+    if let GateVerdict::Waits(wait) = &verdict
         && let Some(state) = wait.gate_state()
     {
         gate.status = state;
     }
-    look
+    Look { gate, verdict, questions, wake_at }
 }
 
-fn stand(gate: &mut GateStatus, ground: &Ground<'_>) -> Look {
+fn stand(gate: &mut GateStatus, ground: &Ground<'_>) -> Found {
     let gone_back = outdated_from(ground.member, gate.partition, ground.revision);
     let ready_since = ground.member.pods.iter().filter_map(|pod| pod.ready_since).max();
     if gone_back.is_some() || !ground.health.all_ready() || gate.pods_ready_since != ready_since {
         unsettle(gate);
     }
     if ground.policy.paused {
-        return Look::waits(Wait::Paused { rollout: ground.rollout.to_owned() }, None);
+        return waits(Wait::Paused { rollout: ground.rollout.to_owned() }, None);
     }
     if let Some(pod) = gone_back {
-        return Look::waits(Wait::PodNotUpdated { pod, revision: ground.revision.to_owned() }, None);
+        return waits(Wait::PodNotUpdated { pod, revision: ground.revision.to_owned() }, None);
     }
     if !ground.health.all_ready() {
         let wait = Wait::PodsNotAvailable { down: ground.health.summary() };
-        return Look::waits(wait, ground.health.changes_at);
+        return waits(wait, ground.health.changes_at);
     }
     if gate.partition == 0 && !ground.policy.verify_last {
-        return Look { standing: Standing::Passed, questions: Vec::new(), wake_at: None };
+        return (GateVerdict::Passed, Vec::new(), None);
     }
     // A time that is yet to come was written by a clock that ran ahead.
     let begun = gate.analysis_start_time.filter(|begun| *begun <= ground.now).unwrap_or(ground.now);
@@ -184,7 +187,7 @@ fn start_anew(check: &mut CheckStatus) {
     check.last_error = None;
 }
 
-fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
+fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Found {
     let Ground { policy, now, .. } = ground;
     let id = ground.gate(gate);
     let mut checks = std::mem::take(&mut gate.checks);
@@ -202,7 +205,7 @@ fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
         .collect();
 
     if let Some((reason, why)) = policy.checks.iter().zip(&gate.checks).find_map(|(c, s)| failure(c, s)) {
-        return Look { standing: Standing::Failed { reason, why }, questions: Vec::new(), wake_at: None };
+        return (GateVerdict::Failed { reason, why }, Vec::new(), None);
     }
     let passed =
         policy.checks.iter().zip(&gate.checks).all(|(c, s)| s.consecutive_successful_checks >= c.successes)
@@ -212,7 +215,7 @@ fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
         // If the step cannot be taken now, the row gets old and has to be made anew.
         let stale = policy.checks.iter().zip(&gate.checks).filter_map(|(c, s)| stale_at(s, c)).min();
         gate.next_check_time = None;
-        return Look { standing: Standing::Passed, questions: Vec::new(), wake_at: stale };
+        return (GateVerdict::Passed, Vec::new(), stale);
     }
     let due = |check: &Check, status: &CheckStatus| due_at(check, status, later(begun, check.delay));
     gate.next_check_time = policy.checks.iter().zip(&gate.checks).map(|(c, s)| due(c, s)).min();
@@ -238,7 +241,7 @@ fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
     } else {
         waits_for(policy, gate, begun, *now)
     };
-    Look { standing: Standing::Waits(wait), questions, wake_at }
+    (GateVerdict::Waits(wait), questions, wake_at)
 }
 
 /// Whether somebody has to agree to the step behind this gate.
@@ -402,6 +405,11 @@ fn sum_up(gate: &mut GateStatus) {
     gate.total_failed_checks =
         checks().fold(0, |sum: i32, check| sum.saturating_add(check.total_failed_checks));
     gate.last_check_time = checks().filter_map(|check| check.last_check_time).max();
+}
+
+/// The index from which pods are of the new revision when the gate has passed.
+pub(super) fn index(gate: &GateStatus) -> u32 {
+    u32::try_from(gate.partition).unwrap_or(0)
 }
 
 /// A time and a wait after it; one beyond the calendar never comes.
