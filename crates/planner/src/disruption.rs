@@ -244,7 +244,7 @@ struct Grant {
 
 /// Why a pod is to be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+enum Deletion {
     /// It is outdated.
     Replace,
     /// Its revision failed, or was taken back.
@@ -266,7 +266,7 @@ impl<'d> Gatekeeper<'d> {
     /// not Ready costs what its deletion adds: pods that are outdated, down and not deleted are not counted. Any
     /// other pod needs a free place in the set's budget.
     pub fn ask(&mut self, set: &Arc<str>, pod: &Arc<PodRow>) -> Result<Permit, Denial> {
-        self.decide(set, pod, Purpose::Replace)
+        self.decide(set, pod, Deletion::Replace)
     }
 
     /// May this pod of a revision that failed go back to the one before?
@@ -274,10 +274,10 @@ impl<'d> Gatekeeper<'d> {
     /// As [`Gatekeeper::ask`], but every dead pod costs nothing: a way back must be open from a state in which no container
     /// of the new revision ever runs. One of which a container runs may still vote in a quorum.
     pub fn ask_back(&mut self, set: &Arc<str>, pod: &Arc<PodRow>) -> Result<Permit, Denial> {
-        self.decide(set, pod, Purpose::Revert)
+        self.decide(set, pod, Deletion::Revert)
     }
 
-    fn decide(&mut self, set: &Arc<str>, pod: &Arc<PodRow>, purpose: Purpose) -> Result<Permit, Denial> {
+    fn decide(&mut self, set: &Arc<str>, pod: &Arc<PodRow>, deletion: Deletion) -> Result<Permit, Denial> {
         let mine = self.domain.members.iter().find(|guarded| guarded.set.name == *set);
         let Some(mine) = mine else {
             let namespace = Arc::clone(&pod.namespace);
@@ -290,14 +290,14 @@ impl<'d> Gatekeeper<'d> {
         }
         let why = mine.health.why_down(&pod.name);
         let not_ready = matches!(why, Some(Why::Broken(_) | Why::NotReady));
-        let free = dead && (purpose == Purpose::Revert || matches!(why, Some(Why::Broken(_))));
-        let (uncounted, under_way) = match purpose {
+        let free = dead && (deletion == Deletion::Revert || matches!(why, Some(Why::Broken(_))));
+        let (uncounted, under_way) = match deletion {
             _ if not_ready && outdated && !planted::has(Bug::StuckPodsCount) => {
                 (self.left_behind(mine), self.granted_of(mine, |grant| !mine.is_down(&grant.pod)))
             }
-            Purpose::Replace => (0, self.granted_of(mine, |grant| grant.costs_budget)),
+            Deletion::Replace => (0, self.granted_of(mine, |grant| grant.costs_budget)),
             // One that has only begun to serve is lost by going, but it is the one that is counted already.
-            Purpose::Revert => (u32::from(why.is_some()), self.granted_of(mine, |grant| grant.costs_budget)),
+            Deletion::Revert => (u32::from(why.is_some()), self.granted_of(mine, |grant| grant.costs_budget)),
         };
         let used = mine.health.count.saturating_sub(uncounted).saturating_add(under_way);
         if !free && used >= mine.max_unavailable + u32::from(planted::has(Bug::OneTooMany)) {

@@ -316,7 +316,7 @@ impl PhasedRollouts {
             return known.warnings.clone();
         }
         let (namespace, set, pod, updated) = ("ns", "set", "set-0", Vec::new());
-        let subject = placeholders::Subject { namespace, set, pod, updated, revision: "set-1" };
+        let subject = placeholders::QueryContext { namespace, set, pod, updated, revision: "set-1" };
         let checks = rollout.spec.policy.iter().flat_map(|policy| &policy.checks);
         let queries = checks.flat_map(|check| {
             let texts = std::iter::once(&check.query.expr).chain(&check.guard);

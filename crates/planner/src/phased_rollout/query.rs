@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::answer::QueryError;
 use super::judge::Judgement;
-use super::placeholders::Subject;
+use super::placeholders::QueryContext;
 use super::policy::Check;
 use crate::pod::PodRow;
 use crate::set::SetRow;
@@ -62,7 +62,7 @@ pub struct Expressions {
 impl Question {
     /// Fills the placeholders in.
     pub fn fill(&self) -> Result<Expressions, QueryError> {
-        let subject = Subject {
+        let subject = QueryContext {
             namespace: &self.set.namespace,
             set: &self.set.name,
             pod: &self.pod,

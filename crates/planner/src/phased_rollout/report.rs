@@ -44,7 +44,7 @@ pub(super) fn tally(scene: &Scene<'_>) -> Vec<RevisionPods> {
 pub(super) fn plan(world: &World, progress: Progress, now: Timestamp) -> Decision {
     let Progress { status, wait, effects } = progress;
     let (status, effects) = match &wait {
-        Some(wait) => report(&Pass { world, wait, now }, status, effects),
+        Some(wait) => report(&ReportContext { world, wait, now }, status, effects),
         None => (status, effects),
     };
     let Effects { writes, asks, notes, wake_at, waits_on, stretch, adds_time, gate_took, ended } = effects;
@@ -59,13 +59,13 @@ pub(super) fn plan(world: &World, progress: Progress, now: Timestamp) -> Decisio
 }
 
 /// What a report is made from.
-struct Pass<'w> {
+struct ReportContext<'w> {
     world: &'w World,
     wait: &'w Wait,
     now: Timestamp,
 }
 
-impl Pass<'_> {
+impl ReportContext<'_> {
     fn note(&self, severity: Severity, reason: &'static str, message: String) -> Note {
         self.world.note(severity, reason, message, When::Done)
     }
@@ -77,8 +77,12 @@ impl Pass<'_> {
 }
 
 /// The status with what is reported of the wait, and the notes that go with it.
-fn report(pass: &Pass<'_>, status: PhasedRolloutStatus, effects: Effects) -> (PhasedRolloutStatus, Effects) {
-    let Pass { world, wait, now } = *pass;
+fn report(
+    context: &ReportContext<'_>,
+    status: PhasedRolloutStatus,
+    effects: Effects,
+) -> (PhasedRolloutStatus, Effects) {
+    let ReportContext { world, wait, now } = *context;
     let before = &world.rollout.status;
     let message = match wait.release() {
         Some(release) => format!("{wait}; until {release}"),
@@ -97,25 +101,25 @@ fn report(pass: &Pass<'_>, status: PhasedRolloutStatus, effects: Effects) -> (Ph
     let begins = wait.is_announced() && before.waiting_for.as_deref() != Some(wait.kind());
     let ends_an_obstacle = before.waiting_for.as_deref().is_some_and(|kind| wait.ends(kind));
     let effects = if begins {
-        effects.note(pass.announcement())
+        effects.note(context.announcement())
     } else if ends_an_obstacle && effects.notes.is_empty() {
-        effects.note(pass.note(Severity::Normal, "Resumed", wait.to_string()))
+        effects.note(context.note(Severity::Normal, "Resumed", wait.to_string()))
     } else {
         effects
     };
     let in_line = matches!(wait, Wait::TargetNotFound { .. } | Wait::ManagedByOther { .. });
     let effects = effects.wake(in_line.then(|| later(now, IN_LINE_LOOK)));
-    let (is_overdue, overdue) = target_overdue(pass, &status);
+    let (is_overdue, overdue) = target_overdue(context, &status);
     let effects = effects.and(overdue);
     let warnings = warnings(world);
-    status.conditions = conditions(pass, &status, is_overdue, &warnings);
+    status.conditions = conditions(context, &status, is_overdue, &warnings);
     let is_warned = before.conditions.iter().any(|known| {
         known.kind == conditions::WARNING && known.status == Truth::True && known.message == warnings
     });
     if warnings.is_empty() || is_warned {
         return (status, effects);
     }
-    (status, effects.note(pass.note(Severity::Warning, "Suspicious", warnings)))
+    (status, effects.note(context.note(Severity::Warning, "Suspicious", warnings)))
 }
 
 /// Where a rollout is: while that stays, so does the time since when.
@@ -139,8 +143,8 @@ fn phase(wait: &Wait, before: Option<Phase>) -> Phase {
 }
 
 /// Whether the target has been missing for so long that it is reported, and what follows from it.
-fn target_overdue(pass: &Pass<'_>, status: &PhasedRolloutStatus) -> (bool, Effects) {
-    let Pass { world, wait, now } = *pass;
+fn target_overdue(context: &ReportContext<'_>, status: &PhasedRolloutStatus) -> (bool, Effects) {
+    let ReportContext { world, wait, now } = *context;
     if !matches!(wait, Wait::TargetNotFound { .. }) {
         return (false, Effects::default());
     }
@@ -153,7 +157,7 @@ fn target_overdue(pass: &Pass<'_>, status: &PhasedRolloutStatus) -> (bool, Effec
             && condition.status == Truth::True
             && condition.reason == wait.kind()
     });
-    let note = (!is_reported).then(|| pass.announcement());
+    let note = (!is_reported).then(|| context.announcement());
     (true, Effects { notes: note.into_iter().collect(), ..Effects::default() })
 }
 
@@ -166,12 +170,12 @@ fn warnings(world: &World) -> String {
 
 /// The conditions of a status, in the order in which they were there before.
 fn conditions(
-    pass: &Pass<'_>,
+    context: &ReportContext<'_>,
     status: &PhasedRolloutStatus,
     is_overdue: bool,
     warnings: &str,
 ) -> Vec<Condition> {
-    let wait = pass.wait;
+    let wait = context.wait;
     let phase = status.phase.unwrap_or(Phase::Rolling);
     let blocked = matches!(
         wait,
@@ -219,12 +223,12 @@ fn conditions(
     ];
     wanted
         .into_iter()
-        .fold(status.conditions.clone(), |known, (kind, wanted)| with_condition(pass, known, kind, wanted))
+        .fold(status.conditions.clone(), |known, (kind, wanted)| with_condition(context, known, kind, wanted))
 }
 
 /// The conditions with this one as it shall be, or without it.
 fn with_condition(
-    pass: &Pass<'_>,
+    context: &ReportContext<'_>,
     mut known: Vec<Condition>,
     kind: &str,
     wanted: Option<(Truth, &str, &str)>,
@@ -238,9 +242,9 @@ fn with_condition(
     let condition = Condition {
         kind: kind.to_owned(),
         status,
-        observed_generation: Some(pass.world.rollout.generation),
+        observed_generation: Some(context.world.rollout.generation),
         last_transition_time: same
-            .map_or_else(|| whole_seconds(pass.now), |condition| condition.last_transition_time),
+            .map_or_else(|| whole_seconds(context.now), |condition| condition.last_transition_time),
         reason: reason.to_owned(),
         message: message.to_owned(),
     };
