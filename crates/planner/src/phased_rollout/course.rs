@@ -128,7 +128,7 @@ fn rest(scene: &Scene<'_>, mut status: PhasedRolloutStatus, effects: Effects) ->
     }
     let effects = if left || rolling_back {
         status = ended(scene, status);
-        let message = format!("all pods are back on revision {}", scene.update);
+        let message = format!("All pods are back on revision {}.", scene.update);
         let note = scene.managed.world.note(Severity::Normal, "RolledBack", message, When::Done);
         effects.note(note).end(Ended::RolledBack)
     } else {

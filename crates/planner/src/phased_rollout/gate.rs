@@ -12,7 +12,7 @@ use sts_plus_api::phased_rollout::{Approval, CheckStatus, GateState, GateStatus,
 use super::judge::Judgement;
 use super::policy::{Check, Policy};
 use super::query::{GateId, Outcome, Question};
-use super::wait::{Wait, in_a_row};
+use super::wait::{Wait, in_succession};
 use crate::health::{Health, Member};
 use crate::planted::{self, Bug};
 use crate::pod::PodRow;
@@ -337,12 +337,15 @@ fn due_at(check: &Check, status: &CheckStatus, eligible: Timestamp) -> Timestamp
 fn failure(check: &Check, status: &CheckStatus) -> Option<(&'static str, String)> {
     let CheckStatus { name, consecutive_failed_checks: failed, consecutive_errors: errors, .. } = status;
     if check.failures.is_some_and(|limit| *failed >= limit) {
-        return Some(("CheckFailed", format!("{name} has failed {}: {}", in_a_row(*failed), said(status))));
+        return Some((
+            "CheckFailed",
+            format!("{name} has failed {}: {}", in_succession(*failed), said(status)),
+        ));
     }
     if check.errors.is_some_and(|limit| *errors >= limit) {
         return Some((
             "CheckErrors",
-            format!("{name} got no verdict {}: {}", in_a_row(*errors), said(status)),
+            format!("{name} got no verdict {}: {}", in_succession(*errors), said(status)),
         ));
     }
     None

@@ -255,7 +255,7 @@ pub fn refused(world: &World, refusal: Refusal, now: Timestamp) -> Decision {
 fn unconfirmed(world: &World, why: &Arc<str>, now: Timestamp) -> Decision {
     let reason = Reason::ViewUnconfirmed { why: Arc::clone(why) };
     if world.rollout.deleting {
-        let message = format!("the deletion waits: {reason}");
+        let message = format!("The PhasedRollout is not deleted yet. {reason}");
         let note = world.note(reason.severity(), reason.kind(), message, When::Done);
         let plan = Plan { notes: vec![note], ..Plan::default() };
         return Decision { plan, status: world.rollout.status.clone(), ..Decision::default() };
@@ -281,7 +281,7 @@ fn take_target(managed: &Managed<'_>, status: PhasedRolloutStatus) -> (PhasedRol
     if status.target == target {
         return (status, Effects::default());
     }
-    let message = format!("{} is managed from now on", set.name);
+    let message = format!("StatefulSet {} is managed from now on.", set.name);
     let note = managed.world.note(Severity::Normal, "Managed", message, When::Done);
     (PhasedRolloutStatus { target, ..forget_target(status) }, Effects::default().note(note))
 }

@@ -149,7 +149,7 @@ pub(super) fn hold(managed: &Managed<'_>, status: PhasedRolloutStatus, own: u32)
         return Held { status, contested: Some(wait), effects: effects.wake(Some(until)) };
     }
     let manager = world.partition_manager.clone().unwrap_or_else(|| "somebody".to_owned());
-    let message = format!("{manager} has set the partition to {partition}; it is restored to {own}");
+    let message = format!("{manager} has set the partition to {partition}. It is restored to {own}.");
     let when = When::Written(pin.object().clone());
     let note = world.note(Severity::Warning, "PartitionRestored", message, when);
     let times = contest.map_or(0, |contest| contest.times).saturating_add(1);

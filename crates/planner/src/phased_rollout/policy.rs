@@ -10,6 +10,7 @@ use sts_plus_api::phased_rollout::{
 };
 
 use super::answer::Extent;
+use crate::reason::sentence;
 
 /// Checks of one rollout: each is a query per period, and all of them must fit on a screen.
 pub const MAX_CHECKS: usize = 16;
@@ -165,17 +166,17 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoScheme { check } => {
-                write!(f, "the url of {check} has no scheme: http:// is used")
+                write!(f, "The url of {check} has no scheme: http:// is used.")
             }
             Self::DeadlineTooShort { check } => {
                 write!(
                     f,
-                    "progressDeadlineSeconds is shorter than {check} takes at best: every gate will fail"
+                    "progressDeadlineSeconds is shorter than {check} takes at best: every gate will fail."
                 )
             }
-            Self::Syntax { check, fault } => {
-                write!(f, "the query of {check} does not look like PromQL, the server decides: {fault}")
-            }
+            Self::Syntax { check, fault } => f.write_str(&sentence(format!(
+                "The query of {check} does not look like PromQL; the server decides: {fault}"
+            ))),
         }
     }
 }

@@ -45,15 +45,15 @@ fn release(world: &World, set: &SetRow) -> (Vec<Action>, Note) {
     let (writes, message): (Vec<Action>, _) = match (successor, &set.strategy, policy) {
         (Some(successor), Strategy::RollingUpdate { partition }, _) => (
             vec![Action::pin(set, &successor.name, *partition)],
-            format!("{} is handed over to the PhasedRollout {}", set.name, successor.name),
+            format!("{} is handed over to the PhasedRollout {}.", set.name, successor.name),
         ),
         (_, _, ReleasePolicy::Freeze) => (
             unmark.into_iter().collect(),
-            format!("{} is released: its partition keeps its value and nothing moves", set.name),
+            format!("{} is released: its partition keeps its value and no pod is replaced.", set.name),
         ),
         (_, _, ReleasePolicy::Resume) => (
             std::iter::once(Action::release(set)).chain(unmark).collect(),
-            format!("{} is released: it rolls as Kubernetes does it, unchecked", set.name),
+            format!("{} is released: the StatefulSet controller rolls it without checks.", set.name),
         ),
     };
     let when = writes.first().map_or(When::Done, |write| When::Written(write.object().clone()));

@@ -10,7 +10,7 @@ use super::gate::later;
 use super::policy::Policy;
 use super::progress::{Effects, Progress};
 use super::situation::Scene;
-use super::wait::{Wait, in_a_row};
+use super::wait::{Wait, in_succession};
 use super::{Decision, IN_LINE_LOOK, TARGET_GRACE, World};
 use crate::plan::{Action, Note, Plan, Step, When};
 use crate::reason::{Reason, Severity};
@@ -85,7 +85,7 @@ fn report(
     let ReportContext { world, wait, now } = *context;
     let before = &world.rollout.status;
     let message = match wait.release() {
-        Some(release) => format!("{wait}; until {release}"),
+        Some(release) => format!("{wait} Continues when {release}."),
         None => wait.to_string(),
     };
     let mut status = PhasedRolloutStatus {
@@ -165,7 +165,7 @@ fn target_overdue(context: &ReportContext<'_>, status: &PhasedRolloutStatus) -> 
 fn warnings(world: &World) -> String {
     let policy = world.rollout.spec.policy.iter().flat_map(Policy::warnings);
     let warnings = policy.chain(world.syntax.iter().cloned()).map(|warning| warning.to_string());
-    warnings.collect::<Vec<_>>().join("; ")
+    warnings.collect::<Vec<_>>().join(" ")
 }
 
 /// The conditions of a status, in the order in which they were there before.
@@ -206,9 +206,9 @@ fn conditions(
     let words = status.message.as_deref().unwrap_or_default();
     let contested = status.contest.as_ref().map(|contest| {
         format!(
-            "{} has written the partition {}; it is restored, see the documentation on ignore rules",
+            "{} has written the partition {}. It is restored; see the documentation on ignore rules.",
             contest.manager,
-            in_a_row(contest.times)
+            in_succession(contest.times)
         )
     });
     let warned = (!warnings.is_empty()).then_some((Truth::True, "Suspicious", warnings));

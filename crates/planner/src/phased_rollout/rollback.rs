@@ -35,7 +35,7 @@ pub(super) fn roll_back(scene: &Scene<'_>, status: PhasedRolloutStatus, effects:
     let approval = approval_for(&status, scene.update, RETRY);
     if is_given(scene.rollout(), &approval) {
         let status = PhasedRolloutStatus { failure: None, ..used_up(status, approval) };
-        let message = format!("revision {} is tried again", scene.update);
+        let message = format!("Revision {} is retried.", scene.update);
         let note = scene.managed.world.note(Severity::Normal, "Approved", message, When::Done);
         return rolling::start(scene, status, effects.note(note), true);
     }
@@ -151,7 +151,7 @@ pub(super) fn replace_stuck(scene: &Scene<'_>, status: &PhasedRolloutStatus) -> 
             Ok(permit) => {
                 let deletion = Action::delete(&permit);
                 let message =
-                    format!("{} is of a superseded revision and not available: it is replaced", pod.name);
+                    format!("{} is replaced: it is of a superseded revision and not available.", pod.name);
                 let when = When::Written(deletion.object().clone());
                 let note = scene.managed.world.note(Severity::Warning, "StuckPodReplaced", message, when);
                 effects.write(deletion).note(note)

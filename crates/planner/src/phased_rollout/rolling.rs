@@ -13,7 +13,7 @@ use super::partition::{Held, hold, lowering_denied};
 use super::progress::{Effects, Progress};
 use super::rollback::replace_stuck;
 use super::situation::Scene;
-use super::wait::{Wait, denied_for};
+use super::wait::{Wait, denied_for, gate_failed};
 use crate::disruption::Gatekeeper;
 use crate::plan::{Action, Ask, Note, When};
 use crate::reason::Severity;
@@ -50,9 +50,9 @@ pub(super) fn start(
     let ungated_pods = ungated(scene, &status, gated_from.unwrap_or(set.replicas));
     let gate = GateStatus { approved, ..gate::begin(partition, set.replicas, true, scene.now()) };
     let message = if superseded {
-        format!("revision {} takes the place of the one being rolled out: starts anew", scene.update)
+        format!("Revision {} supersedes the one being rolled out. The rollout starts again.", scene.update)
     } else {
-        format!("rolls from revision {} to revision {}", previous.unwrap_or_default(), scene.update)
+        format!("Rolling from revision {} to revision {}.", previous.unwrap_or_default(), scene.update)
     };
     let effects = effects.note(note(scene, "RolloutStarted", message));
     roll(scene, PhasedRolloutStatus { ungated_pods, ..status }, gate, effects)
@@ -124,12 +124,12 @@ pub(super) fn pass(
         (true, Some(approval)) => {
             let status = PhasedRolloutStatus { failure: None, ..used_up(status, approval) };
             let anew = gate::begin(gate::index(&gate), scene.set().replicas, gate.first, scene.now());
-            let message = format!("revision {} is tried again", scene.update);
+            let message = format!("Revision {} is retried.", scene.update);
             let effects = effects.note(note(scene, "Approved", message));
             (status, GateStatus { approved: true, ..anew }, effects)
         }
         (false, Some(approval)) => {
-            let effects = effects.note(note(scene, "Approved", format!("{approval} is approved")));
+            let effects = effects.note(note(scene, "Approved", format!("{approval} is approved.")));
             (used_up(status, approval), GateStatus { approved: true, ..gate }, effects)
         }
         (false, None) => (status, gate, effects),
@@ -165,7 +165,7 @@ pub(super) fn pass(
     let effects = effects.denied(&denial).and(spent);
     if used_up {
         let seconds = scene.managed.policy.deadline_seconds();
-        let why = format!("it has not passed in the {seconds} s that it has: {wait}");
+        let why = format!("it has not passed within its deadline of {seconds} s: {wait}");
         return fail(scene, status, gate, ("ProgressDeadlineExceeded", why), effects);
     }
     let asks = questions.into_iter().map(|question| Ask::Query(Box::new(question)));
@@ -248,7 +248,7 @@ fn resized_gate(scene: &Scene<'_>, gate: &GateStatus) -> GateStatus {
 fn complete(scene: &Scene<'_>, status: PhasedRolloutStatus, effects: Effects) -> Progress {
     let gate = scene.rollout().status.rolling_pod_status.as_ref();
     let gate_took = gate.map(|gate| took(scene, gate));
-    let message = format!("all pods are of revision {}", scene.update);
+    let message = format!("All pods are of revision {}.", scene.update);
     let completed = Effects { gate_took, ended: Some(Ended::Completed), ..Effects::default() };
     let effects = effects.and(completed).note(note(scene, "RolloutCompleted", message));
     let status = PhasedRolloutStatus {
@@ -287,7 +287,7 @@ fn fail(
     };
     let effects = effects.end(Ended::Failed);
     if rolls_back {
-        let message = format!("revision {} has failed its gate: {why}", scene.update);
+        let message = gate_failed(scene.update, &why);
         let note = scene.managed.world.note(Severity::Warning, "GateFailed", message, When::Done);
         let wait = Wait::RollingBack { revision: scene.current.to_owned(), why, held: None };
         return Progress::new(status, wait, effects.note(note));

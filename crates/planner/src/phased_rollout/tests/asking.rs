@@ -35,7 +35,7 @@ type Row = (&'static str, Reply, Verdict, &'static str, i64);
 fn table() -> Vec<Row> {
     let period = i64::from(SECONDS);
     let rejected = REJECTED_RETRY.as_secs();
-    let ok = "waits for the checks: check passed 1 of 3 times";
+    let ok = "Waiting for the checks: check passed 1 of 3 times";
     vec![
         ("data", data(), Verdict::Pass, ok, period),
         ("empty", empty(), Verdict::Fail, "check has failed once: no data", period),

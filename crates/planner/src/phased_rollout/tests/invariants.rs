@@ -183,7 +183,7 @@ fn check_words(world: &World, plan: &Decision) {
     // The next pass goes on by itself where nothing is awaited.
     let transient = matches!(wait, Wait::UpToDate { .. } | Wait::GatePassed { .. } | Wait::Releasing { .. });
     assert_eq!(wait.release().is_none(), transient, "a wait says what would end it: {wait:?}");
-    assert_eq!(status.message.as_ref().unwrap().contains("; until "), !transient);
+    assert_eq!(status.message.as_ref().unwrap().contains(" Continues when "), !transient);
 }
 
 /// Of the pods that we delete while they serve, at most one is down at a time.
