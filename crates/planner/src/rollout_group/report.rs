@@ -14,7 +14,7 @@ use crate::amount::DEFAULT_MAX_UNAVAILABLE;
 use crate::disruption::{Denial, Disturbance, MAX_MEMBERS};
 use crate::health::Why;
 use crate::plan::{Action, Note};
-use crate::reason::{Budget, Reason, Refusal};
+use crate::reason::{Budget, Reason, Refusal, sentence};
 use crate::set::SetRow;
 
 /// What is said about one set.
@@ -107,23 +107,24 @@ impl fmt::Display for Warning {
         match self {
             Self::BadMaxUnavailable { value } => write!(
                 f,
-                "the annotation {} is {:?}, which is neither a positive number nor a percentage from 1% to 100%: {} is used",
+                "The annotation {} is {:?}, which is neither a positive number nor a percentage from 1% to 100%: {} is used.",
                 keys::MAX_UNAVAILABLE,
                 shorten(value),
                 DEFAULT_MAX_UNAVAILABLE
             ),
             Self::SelectorOverlap { other } => write!(
                 f,
-                "its selector also matches the pods of {other}: pods count for the set that controls them"
+                "The selector also matches the pods of {other}. Pods count for the set that controls them."
             ),
             Self::WriteRefused { refusal } => {
-                write!(f, "its state cannot be written on it, the rollout does not depend on that: {refusal}")
+                f.write_str(&sentence(format!(
+                    "The state cannot be written on the set, and the rollout does not depend on it: {refusal}"
+                )))
             }
-            Self::ReleaseRefused { refusal } => write!(
-                f,
-                "it has left its rollout group, and the annotation {} cannot be removed from it: {refusal}",
+            Self::ReleaseRefused { refusal } => f.write_str(&sentence(format!(
+                "The set has left its rollout group, and the annotation {} cannot be removed from it: {refusal}",
                 keys::ROLLOUT_STATUS
-            ),
+            ))),
         }
     }
 }
