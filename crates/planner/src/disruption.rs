@@ -1,17 +1,20 @@
 //! The one gatekeeper. Every voluntary disruption, whoever wants it, asks here first and gets a [`Permit`] or
-//! a [`Reason`]. What it knows is read from API objects, so it survives a restart.
+//! a [`Denial`]. What it knows is read from API objects, so it survives a restart.
+//!
+//! A denial is data: each system has its own words for it, and whatever it names wakes the one denied when it changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::amount::DEFAULT_MAX_UNAVAILABLE;
 use crate::health::{Health, Member, Why};
 use crate::ordinal;
+use crate::plan::Awaited;
 use crate::planted::{self, Bug};
 use crate::pod::PodRow;
-use crate::reason::Reason;
-use crate::set::{SetRow, Strategy};
+use crate::set::{SetName, SetRow, Strategy};
 
 /// Leave to disrupt one pod, in the state in which it was seen. Only the gatekeeper makes one, and a
 /// deletion cannot be written down without it.
@@ -27,10 +30,63 @@ impl Permit {
     }
 }
 
-/// One set of a disruption domain, with all that the gatekeeper knows of it. There is one way to make it, from the
-/// set and its pods, so that all who ask are judged by the same view.
+/// Which budget binds whoever asks: how many pods of a set may be unavailable at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allowance {
+    /// That of the set: `rollout-max-unavailable`, otherwise one pod.
+    OfSet,
+    /// One pod, whatever the annotation says: it is for rollout groups, and a gate speaks of one pod at a time.
+    OnePod,
+}
+
+/// The budget of a disruption domain at a moment: its sets, their health, how many of their pods may be unavailable, and
+/// what will become unavailable. There is one way to make it, from the sets and their pods, so that all who ask are judged
+/// by the same view.
 #[derive(Clone, Debug)]
-pub struct Guarded {
+pub struct DomainBudget {
+    members: Vec<Guarded>,
+    /// How many sets the domain has, also where not all of them are known here.
+    sets: usize,
+}
+
+impl DomainBudget {
+    /// Judges the sets of a domain at a moment.
+    pub fn of<'m>(
+        members: impl IntoIterator<Item = &'m Member>,
+        allowance: Allowance,
+        now: Timestamp,
+    ) -> Self {
+        let members: Vec<_> = members.into_iter().map(|member| Guarded::of(member, allowance, now)).collect();
+        Self { sets: members.len(), members }
+    }
+
+    /// The same for a domain of so many sets. One that has more than [`MAX_MEMBERS`] is not looked at: its sets wait,
+    /// except for pods that are dead.
+    #[must_use]
+    pub fn of_sets(self, sets: usize) -> Self {
+        Self { sets: sets.max(self.sets), ..self }
+    }
+
+    /// The health of each set, in the order in which they were given.
+    pub fn health(&self) -> impl Iterator<Item = &Health> {
+        self.members.iter().map(|guarded| &guarded.health)
+    }
+
+    /// How many pods of a set may be unavailable at once.
+    pub fn max_unavailable(&self, set: &str) -> Option<u32> {
+        let found = self.members.iter().find(|guarded| *guarded.set.name == *set);
+        found.map(|guarded| guarded.max_unavailable)
+    }
+
+    /// When the health of a set changes without an event.
+    pub fn changes_at(&self) -> Option<Timestamp> {
+        self.health().filter_map(|health| health.changes_at).min()
+    }
+}
+
+/// One set of a disruption domain, with all that the gatekeeper knows of it.
+#[derive(Clone, Debug)]
+struct Guarded {
     set: Arc<SetRow>,
     health: Health,
     max_unavailable: u32,
@@ -40,20 +96,22 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Judges a set at a moment; `max_unavailable` is how many of its pods may be down at once.
-    pub fn of(member: &Member, max_unavailable: u32, now: Timestamp) -> Self {
+    fn of(member: &Member, allowance: Allowance, now: Timestamp) -> Self {
         let (set, health) = (Arc::clone(&member.set), Health::of(member, now));
         let left_behind = member
             .pods
             .iter()
             .filter(|pod| !pod.terminating && is_outdated(&set, pod) && health.why_down(&pod.name).is_some());
         let left_behind = left_behind.map(|pod| pod.name.clone()).collect();
+        let max_unavailable = match allowance {
+            Allowance::OfSet => set.max_unavailable().unwrap_or(DEFAULT_MAX_UNAVAILABLE),
+            Allowance::OnePod => DEFAULT_MAX_UNAVAILABLE,
+        };
         Self { set, health, max_unavailable, disturbance: Disturbance::of(member), left_behind }
     }
 
-    /// What is down already.
-    pub fn health(&self) -> &Health {
-        &self.health
+    fn name(&self) -> SetName {
+        SetName::from(&*self.set)
     }
 
     fn is_down(&self, pod: &str) -> bool {
@@ -98,6 +156,72 @@ impl Disturbance {
     }
 }
 
+/// Why a pod may not be disrupted now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// The domain has more sets than a domain may have.
+    TooManySets {
+        /// The set that asks.
+        set: SetName,
+        /// Its group.
+        group: Option<Arc<str>>,
+        /// How many sets there are.
+        sets: usize,
+    },
+    /// Pods of another set are unavailable.
+    OtherSetNotReady {
+        /// That set.
+        set: SetName,
+        /// Its pods that are unavailable.
+        health: Health,
+    },
+    /// A pod of another set will become unavailable.
+    OtherSetDisturbed {
+        /// That set.
+        set: SetName,
+        /// What will happen to it.
+        disturbance: Disturbance,
+    },
+    /// A pod of another set was permitted to be disrupted in this round.
+    OtherSetPermitted {
+        /// That set.
+        set: SetName,
+        /// The pod.
+        pod: Box<str>,
+    },
+    /// As many pods of the set as may be unavailable are, or will be by permits of this round.
+    BudgetSpent {
+        /// The set itself.
+        set: SetName,
+        /// Its pods that are unavailable.
+        health: Health,
+        /// How many may be.
+        max_unavailable: u32,
+    },
+    /// The set is not one of the domain.
+    NotInDomain {
+        /// That set.
+        set: SetName,
+    },
+}
+
+impl Denial {
+    /// What has to change before the answer can be another one.
+    pub fn awaited(&self) -> Awaited {
+        match self {
+            Self::TooManySets { set, group: Some(group), .. } => {
+                Awaited::Group { namespace: Arc::clone(&set.namespace), group: Arc::clone(group) }
+            }
+            Self::TooManySets { set, group: None, .. }
+            | Self::OtherSetNotReady { set, .. }
+            | Self::OtherSetDisturbed { set, .. }
+            | Self::OtherSetPermitted { set, .. }
+            | Self::BudgetSpent { set, .. }
+            | Self::NotInDomain { set } => Awaited::Set(set.clone()),
+        }
+    }
+}
+
 /// How many sets a group may have. A group is the zones of one workload, of which there are three or four; each change of
 /// a set or a pod is looked at together with all others of its group, so a group of thousands would cost the operator
 /// that many looks for each of its pods.
@@ -106,38 +230,31 @@ pub const MAX_MEMBERS: usize = 100;
 /// The gatekeeper of one disruption domain: the sets of a rollout group, or one set alone.
 #[derive(Debug)]
 pub struct Gatekeeper<'d> {
-    domain: &'d [Guarded],
-    /// How many sets the domain has, also where not all of them are known here.
-    sets: usize,
+    domain: &'d DomainBudget,
     granted: Vec<Grant>,
 }
 
 /// A permit given in this round: under way as far as later questions are concerned.
 #[derive(Debug)]
 struct Grant {
-    set: Arc<str>,
+    set: SetName,
     pod: Box<str>,
     costs_budget: bool,
 }
 
-/// What is to become of a pod.
+/// Why a pod is to be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum Deletion {
+    /// It is outdated.
     Replace,
-    BringBack,
+    /// Its revision failed, or was taken back.
+    Revert,
 }
 
 impl<'d> Gatekeeper<'d> {
     /// A gatekeeper for the domain as it is now, with nothing granted yet.
-    pub fn new(domain: &'d [Guarded]) -> Self {
-        Self { domain, sets: domain.len(), granted: Vec::new() }
-    }
-
-    /// The same for a domain of so many sets. One that has more than [`MAX_MEMBERS`] is not looked at: its sets wait,
-    /// except for pods that are dead.
-    #[must_use]
-    pub fn of_sets(self, sets: usize) -> Self {
-        Self { sets: sets.max(self.sets), ..self }
+    pub fn new(domain: &'d DomainBudget) -> Self {
+        Self { domain, granted: Vec::new() }
     }
 
     /// May this superseded pod of `set` be replaced now?
@@ -148,44 +265,46 @@ impl<'d> Gatekeeper<'d> {
     /// Within the set a dead pod that is broken costs nothing, since nothing else would heal the set. A pod that is
     /// not Ready costs what its deletion adds: pods that are outdated, down and not deleted are not counted. Any
     /// other pod needs a free place in the set's budget.
-    pub fn ask(&mut self, set: &Arc<str>, pod: &Arc<PodRow>) -> Result<Permit, Reason> {
-        self.decide(set, pod, Wish::Replace)
+    pub fn ask(&mut self, set: &Arc<str>, pod: &Arc<PodRow>) -> Result<Permit, Denial> {
+        self.decide(set, pod, Deletion::Replace)
     }
 
     /// May this pod of a revision that failed go back to the one before?
     ///
     /// As [`Gatekeeper::ask`], but every dead pod costs nothing: a way back must be open from a state in which no container
     /// of the new revision ever runs. One of which a container runs may still vote in a quorum.
-    pub fn ask_back(&mut self, set: &Arc<str>, pod: &Arc<PodRow>) -> Result<Permit, Reason> {
-        self.decide(set, pod, Wish::BringBack)
+    pub fn ask_back(&mut self, set: &Arc<str>, pod: &Arc<PodRow>) -> Result<Permit, Denial> {
+        self.decide(set, pod, Deletion::Revert)
     }
 
-    fn decide(&mut self, set: &Arc<str>, pod: &Arc<PodRow>, wish: Wish) -> Result<Permit, Reason> {
-        let mine = self.domain.iter().find(|guarded| guarded.health.set == *set);
+    fn decide(&mut self, set: &Arc<str>, pod: &Arc<PodRow>, deletion: Deletion) -> Result<Permit, Denial> {
+        let mine = self.domain.members.iter().find(|guarded| guarded.set.name == *set);
         let Some(mine) = mine else {
-            return Err(Reason::NotInDomain { set: Arc::clone(set) });
+            let namespace = Arc::clone(&pod.namespace);
+            return Err(Denial::NotInDomain { set: SetName { namespace, name: Arc::clone(set) } });
         };
         let outdated = is_outdated(&mine.set, pod);
         let dead = outdated && pod.is_dead();
-        if let Some(reason) = self.held_by_others(set).filter(|_| !dead) {
-            return Err(reason);
+        if let Some(denial) = self.denied_by_others(mine).filter(|_| !dead) {
+            return Err(denial);
         }
         let why = mine.health.why_down(&pod.name);
         let not_ready = matches!(why, Some(Why::Broken(_) | Why::NotReady));
-        let free = dead && (wish == Wish::BringBack || matches!(why, Some(Why::Broken(_))));
-        let (uncounted, under_way) = match wish {
+        let free = dead && (deletion == Deletion::Revert || matches!(why, Some(Why::Broken(_))));
+        let (uncounted, under_way) = match deletion {
             _ if not_ready && outdated && !planted::has(Bug::StuckPodsCount) => {
                 (self.left_behind(mine), self.granted_of(mine, |grant| !mine.is_down(&grant.pod)))
             }
-            Wish::Replace => (0, self.granted_of(mine, |grant| grant.costs_budget)),
+            Deletion::Replace => (0, self.granted_of(mine, |grant| grant.costs_budget)),
             // One that has only begun to serve is lost by going, but it is the one that is counted already.
-            Wish::BringBack => (u32::from(why.is_some()), self.granted_of(mine, |grant| grant.costs_budget)),
+            Deletion::Revert => (u32::from(why.is_some()), self.granted_of(mine, |grant| grant.costs_budget)),
         };
         let used = mine.health.count.saturating_sub(uncounted).saturating_add(under_way);
         if !free && used >= mine.max_unavailable + u32::from(planted::has(Bug::OneTooMany)) {
-            return Err(Reason::budget_spent(&mine.health, mine.max_unavailable));
+            let (set, health) = (mine.name(), mine.health.clone());
+            return Err(Denial::BudgetSpent { set, health, max_unavailable: mine.max_unavailable });
         }
-        self.granted.push(Grant { set: Arc::clone(set), pod: pod.name.clone(), costs_budget: !free });
+        self.granted.push(Grant { set: mine.name(), pod: pod.name.clone(), costs_budget: !free });
         Ok(Permit { pod: Arc::clone(pod) })
     }
 
@@ -197,35 +316,36 @@ impl<'d> Gatekeeper<'d> {
 
     /// How many permits of this kind the set was given in this round.
     fn granted_of(&self, mine: &Guarded, which: impl Fn(&Grant) -> bool) -> u32 {
-        let own = self.granted.iter().filter(|grant| grant.set == mine.health.set);
+        let own = self.granted.iter().filter(|grant| grant.set.name == mine.set.name);
         u32::try_from(own.filter(|grant| which(grant)).count()).unwrap_or(u32::MAX)
     }
 
-    /// Why no pod of `set` may go because of another set of the domain.
-    fn held_by_others(&self, set: &Arc<str>) -> Option<Reason> {
+    /// Why no pod of the set may be disrupted because of another set of the domain.
+    fn denied_by_others(&self, mine: &Guarded) -> Option<Denial> {
         if planted::has(Bug::OtherZonesIgnored) {
             return None;
         }
-        if self.sets > MAX_MEMBERS {
-            return Some(Reason::TooManySets { sets: self.sets, limit: MAX_MEMBERS });
+        let sets = self.domain.sets;
+        if sets > MAX_MEMBERS {
+            return Some(Denial::TooManySets { set: mine.name(), group: mine.set.group.clone(), sets });
         }
-        let others = || self.domain.iter().filter(|guarded| guarded.health.set != *set);
+        let others = || self.domain.members.iter().filter(|guarded| guarded.set.name != mine.set.name);
         if let Some(other) = others().find(|guarded| !guarded.health.all_ready()) {
-            return Some(Reason::other_set_not_ready(&other.health));
+            return Some(Denial::OtherSetNotReady { set: other.name(), health: other.health.clone() });
         }
         let disturbed = || {
             others().find_map(|guarded| {
                 let disturbance = guarded.disturbance.clone()?;
-                Some(Reason::OtherSetDisturbed { set: Arc::clone(&guarded.health.set), disturbance })
+                Some(Denial::OtherSetDisturbed { set: guarded.name(), disturbance })
             })
         };
         if !planted::has(Bug::LoweredPartitionIgnored)
-            && let Some(reason) = disturbed()
+            && let Some(denial) = disturbed()
         {
-            return Some(reason);
+            return Some(denial);
         }
-        let grant = self.granted.iter().find(|grant| grant.set != *set)?;
-        Some(Reason::WaitingForTurn { set: Arc::clone(&grant.set) })
+        let grant = self.granted.iter().find(|grant| grant.set.name != mine.set.name)?;
+        Some(Denial::OtherSetPermitted { set: grant.set.clone(), pod: grant.pod.clone() })
     }
 }
 

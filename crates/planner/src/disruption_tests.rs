@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Disturbance, Gatekeeper, Guarded, MAX_MEMBERS};
+use super::{Allowance, Denial, Disturbance, DomainBudget, Gatekeeper, MAX_MEMBERS};
 use crate::example;
 use crate::health::Member;
+use crate::plan::Awaited;
 use crate::pod::{PodRow, Waiting};
-use crate::reason::Reason;
-use crate::set::{SetRow, Strategy};
+use crate::set::{SetName, SetRow, Steering, Strategy};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 /// How many pods each set has.
@@ -79,9 +79,32 @@ fn zone<'t>(name: &'t str, max_unavailable: u32, is: &[(&'t str, Is)]) -> Zone<'
     Zone { name, max_unavailable, is: is.to_vec() }
 }
 
-fn guarded(zones: &[Zone<'_>]) -> Vec<Guarded> {
-    let guarded = |zone: &Zone<'_>| Guarded::of(&member(set(zone.name), &zone.is), zone.max_unavailable, NOW);
-    zones.iter().map(guarded).collect()
+fn members(zones: &[Zone<'_>]) -> Vec<Member> {
+    let annotated = |zone: &Zone<'_>| {
+        let max_unavailable = Some(zone.max_unavailable.to_string().into());
+        SetRow { steering: Steering { max_unavailable, ..Steering::default() }, ..set(zone.name) }
+    };
+    zones.iter().map(|zone| member(annotated(zone), &zone.is)).collect()
+}
+
+fn budget(zones: &[Zone<'_>]) -> DomainBudget {
+    DomainBudget::of(&members(zones), Allowance::OfSet, NOW)
+}
+
+fn name(set: &str) -> SetName {
+    SetName { namespace: "prod".into(), name: set.into() }
+}
+
+/// The kind of a denial in one word.
+fn kind(denial: &Denial) -> &'static str {
+    match denial {
+        Denial::TooManySets { .. } => "TooManySets",
+        Denial::OtherSetNotReady { .. } => "OtherSetNotReady",
+        Denial::OtherSetDisturbed { .. } => "OtherSetDisturbed",
+        Denial::OtherSetPermitted { .. } => "WaitingForTurn",
+        Denial::BudgetSpent { .. } => "BudgetSpent",
+        Denial::NotInDomain { .. } => "NotInDomain",
+    }
 }
 
 /// A pod as it is in its zone.
@@ -92,8 +115,8 @@ fn seen(zones: &[Zone<'_>], name: &str) -> Arc<PodRow> {
 
 #[track_caller]
 fn answers(domain: &[Zone<'_>], questions: &[(&str, &str)], expected: &[&str]) {
-    let guarded = guarded(domain);
-    let mut gatekeeper = Gatekeeper::new(&guarded);
+    let budget = budget(domain);
+    let mut gatekeeper = Gatekeeper::new(&budget);
     let answers: Vec<_> = questions
         .iter()
         .map(|(set, name)| {
@@ -103,7 +126,7 @@ fn answers(domain: &[Zone<'_>], questions: &[(&str, &str)], expected: &[&str]) {
                     assert_eq!(permit.pod(), &*seen, "leave is given for the pod as it was seen");
                     "may go"
                 }
-                Err(reason) => reason.kind(),
+                Err(denial) => kind(&denial),
             }
         })
         .collect();
@@ -156,11 +179,11 @@ fn a_pod_that_would_be_rebuilt_as_it_is_is_not_replaced_for_being_down() {
 /// What each pod is answered on the way back, one after the other.
 #[track_caller]
 fn answers_back(domain: &[Zone<'_>], pods: &[&str], expected: &[&str]) {
-    let guarded = guarded(domain);
-    let mut gatekeeper = Gatekeeper::new(&guarded);
+    let budget = budget(domain);
+    let mut gatekeeper = Gatekeeper::new(&budget);
     let mut answer = |pod: &&str| gatekeeper.ask_back(&"a".into(), &seen(domain, pod));
     let answers: Vec<_> =
-        pods.iter().map(|pod| answer(pod).map_or_else(|reason| reason.kind(), |_| "may go")).collect();
+        pods.iter().map(|pod| answer(pod).map_or_else(|denial| kind(&denial), |_| "may go")).collect();
     assert_eq!(answers, expected, "{pods:?}");
 }
 
@@ -227,11 +250,11 @@ fn on_the_way_back_a_dead_pod_goes_whatever_the_other_sets_do_and_no_other_one()
         (Is::BrokenInPart, "OtherSetNotReady"),
     ] {
         let domain = [zone("a", 1, &[("a-0", lost)]), zone("b", 1, &[("b-0", lost)])];
-        let guarded = guarded(&domain);
-        let mut gatekeeper = Gatekeeper::new(&guarded);
+        let budget = budget(&domain);
+        let mut gatekeeper = Gatekeeper::new(&budget);
         for (set, name) in [("a", "a-0"), ("b", "b-0")] {
             let answer = gatekeeper.ask_back(&set.into(), &seen(&domain, name));
-            assert_eq!(answer.map_or_else(|reason| reason.kind(), |_| "may go"), expected, "{lost:?}");
+            assert_eq!(answer.map_or_else(|denial| kind(&denial), |_| "may go"), expected, "{lost:?}");
         }
     }
 }
@@ -247,11 +270,12 @@ fn leave_given_to_one_set_closes_the_door_to_the_others() {
 fn disturbs(change: impl FnOnce(&mut SetRow), expected: Option<Disturbance>) {
     let mut row = SetRow { first_ordinal: 1, replicas: REPLICAS - 1, ..set("a") };
     change(&mut row);
-    let mut domain = guarded(&[zone("b", 1, &[])]);
-    domain.push(Guarded::of(&member(row, &[("a-0", Is::Missing)]), 1, NOW));
+    let mut members = members(&[zone("b", 1, &[])]);
+    members.push(member(row, &[("a-0", Is::Missing)]));
+    let domain = DomainBudget::of(&members, Allowance::OfSet, NOW);
     let answer = Gatekeeper::new(&domain).ask(&"b".into(), &pod("b-0"));
-    let reason = expected.map(|disturbance| Reason::OtherSetDisturbed { set: "a".into(), disturbance });
-    assert_eq!(answer.err(), reason);
+    let denial = expected.map(|disturbance| Denial::OtherSetDisturbed { set: name("a"), disturbance });
+    assert_eq!(answer.err(), denial);
     assert!(Gatekeeper::new(&domain).ask(&"a".into(), &pod("a-1")).is_ok(), "its own pods may go");
 }
 
@@ -280,18 +304,48 @@ fn a_spec_that_is_not_observed_keeps_the_other_sets_waiting_unless_the_set_is_be
 fn a_set_that_the_gatekeeper_was_not_told_about_gets_no_leave() {
     let domain = [zone("a", 1, &[])];
     answers(&domain, &[("z", "z-0")], &["NotInDomain"]);
-    let mut gatekeeper = Gatekeeper::new(&[]);
-    assert_eq!(gatekeeper.ask(&"z".into(), &pod("z-0")), Err(Reason::NotInDomain { set: "z".into() }));
+    let empty = DomainBudget::of([], Allowance::OfSet, NOW);
+    let answer = Gatekeeper::new(&empty).ask(&"z".into(), &pod("z-0"));
+    assert_eq!(answer, Err(Denial::NotInDomain { set: name("z") }));
 }
 
 #[test]
 fn in_a_domain_of_too_many_sets_only_dead_pods_may_be_replaced() {
     let is = [("a-1", Is::Dead)];
-    let domain = [Guarded::of(&member(example::set("a"), &is), 1, NOW)];
-    let mut gatekeeper = Gatekeeper::new(&domain).of_sets(MAX_MEMBERS + 1);
-    let refused = gatekeeper.ask(&"a".into(), &pod("a-0"));
-    assert_eq!(refused, Err(Reason::TooManySets { sets: MAX_MEMBERS + 1, limit: MAX_MEMBERS }));
+    let grouped = SetRow { group: Some("store".into()), ..example::set("a") };
+    let domain = DomainBudget::of([&member(grouped, &is)], Allowance::OfSet, NOW);
+    let too_many = domain.clone().of_sets(MAX_MEMBERS + 1);
+    let mut gatekeeper = Gatekeeper::new(&too_many);
+    let denial = gatekeeper.ask(&"a".into(), &pod("a-0")).unwrap_err();
+    let group = Some("store".into());
+    assert_eq!(denial, Denial::TooManySets { set: name("a"), group, sets: MAX_MEMBERS + 1 });
+    assert_eq!(denial.awaited(), Awaited::Group { namespace: "prod".into(), group: "store".into() });
     assert!(gatekeeper.ask(&"a".into(), &row("a-1", &is).unwrap()).is_ok());
-    let mut gatekeeper = Gatekeeper::new(&domain).of_sets(MAX_MEMBERS);
-    assert!(!matches!(gatekeeper.ask(&"a".into(), &pod("a-0")), Err(Reason::TooManySets { .. })));
+    let domain = domain.of_sets(MAX_MEMBERS);
+    let mut gatekeeper = Gatekeeper::new(&domain);
+    assert!(!matches!(gatekeeper.ask(&"a".into(), &pod("a-0")), Err(Denial::TooManySets { .. })));
+}
+
+#[test]
+fn a_denial_names_the_set_whose_change_can_end_it() {
+    let awaited = |zones: &[Zone<'_>], asked: &[(&str, &str)]| {
+        let budget = budget(zones);
+        let mut gatekeeper = Gatekeeper::new(&budget);
+        let mut answers = asked.iter().map(|(set, pod)| gatekeeper.ask(&(*set).into(), &seen(zones, pod)));
+        answers.find_map(Result::err).expect("one is denied").awaited()
+    };
+    let down = [zone("a", 1, &[]), zone("b", 1, &[("b-0", Is::NotReady)])];
+    assert_eq!(awaited(&down, &[("a", "a-0")]), Awaited::Set(name("b")));
+    let well = [zone("a", 1, &[]), zone("b", 1, &[])];
+    assert_eq!(awaited(&well, &[("b", "b-0"), ("a", "a-0")]), Awaited::Set(name("b")));
+    assert_eq!(awaited(&well, &[("a", "a-0"), ("a", "a-1")]), Awaited::Set(name("a")));
+}
+
+#[test]
+fn the_budget_of_whoever_replaces_one_pod_at_a_time_is_one_whatever_the_annotation_says() {
+    let domain = DomainBudget::of(&members(&[zone("a", 3, &[])]), Allowance::OnePod, NOW);
+    let mut gatekeeper = Gatekeeper::new(&domain);
+    assert!(gatekeeper.ask(&"a".into(), &pod("a-0")).is_ok());
+    let denial = gatekeeper.ask(&"a".into(), &pod("a-1")).unwrap_err();
+    assert!(matches!(denial, Denial::BudgetSpent { max_unavailable: 1, .. }), "{denial:?}");
 }

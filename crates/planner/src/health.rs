@@ -86,7 +86,7 @@ impl fmt::Display for Down {
 }
 
 /// The health of a set at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// The set's name.
     pub set: Arc<str>,

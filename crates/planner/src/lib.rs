@@ -5,7 +5,7 @@
 //! operator ------------->  rollout_group  ------------------------------------>  operator
 //!                               |  "may this pod go?"
 //!                               v
-//!                          disruption         the one gatekeeper: a Permit or a Reason
+//!                          disruption         the one gatekeeper: a Permit or a Denial
 //!                               |
 //!                               v
 //!                            health           what is down, judged from spec and pods

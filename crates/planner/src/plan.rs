@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use sts_plus_api::keys;
 
 use crate::disruption::Permit;
-use crate::phased_rollout::gate::Question;
+use crate::phased_rollout::query::Question;
 use crate::phased_rollout::row::RolloutRow;
 use crate::reason::Severity;
-use crate::set::{SetRow, Strategy};
+use crate::set::{SetName, SetRow, Strategy};
 
 /// What to do for one key now.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,6 +24,22 @@ pub struct Plan {
     pub notes: Vec<Note>,
     /// When to look again although nothing has changed.
     pub wake_at: Option<Timestamp>,
+    /// What a disruption was denied for, each once: a change of it is a reason to plan again.
+    pub waits_on: Vec<Awaited>,
+}
+
+/// What has to change before a disruption that was denied can be permitted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Awaited {
+    /// A set, or one of its pods.
+    Set(SetName),
+    /// Any set of a group, or which these are.
+    Group {
+        /// The namespace of the group.
+        namespace: Arc<str>,
+        /// The value of the label `rollout-group`.
+        group: Arc<str>,
+    },
 }
 
 /// Something that a decision must know and that no cache has.

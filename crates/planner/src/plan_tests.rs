@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{Action, Kind, Object, Precondition, Verb};
-use crate::disruption::{Gatekeeper, Guarded};
+use crate::disruption::{Allowance, DomainBudget, Gatekeeper};
 use crate::example;
 use crate::health::Member;
 use crate::pod::PodRow;
@@ -21,7 +21,7 @@ fn object(kind: Kind, name: &str) -> Object {
 fn a_deletion_insists_on_the_very_pod_that_leave_was_given_for() {
     let pod = Arc::new(PodRow { resource_version: "42".into(), ..example::pod(&set(), 0) });
     let member = Member::new(Arc::new(SetRow { replicas: 1, ..set() }), [Arc::clone(&pod)]);
-    let domain = [Guarded::of(&member, 1, jiff::Timestamp::UNIX_EPOCH)];
+    let domain = DomainBudget::of([&member], Allowance::OnePod, jiff::Timestamp::UNIX_EPOCH);
     let permit = Gatekeeper::new(&domain).ask(&"web".into(), &pod).unwrap();
     let deletion = Action::delete(&permit);
     assert_eq!(

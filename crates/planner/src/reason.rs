@@ -44,7 +44,7 @@ pub enum Reason {
         /// What is down, in words.
         down: String,
         /// How many may be down.
-        max_unavailable: u32,
+        budget: Budget,
     },
     /// A pod of the target revision is broken, so no further pod is risked.
     PodBroken {
@@ -98,6 +98,15 @@ pub enum Reason {
     },
 }
 
+/// How many pods of a set may be unavailable at once, and who says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// The annotation `rollout-max-unavailable`, or its default.
+    MaxUnavailable(u32),
+    /// A phased rollout replaces one pod at a time.
+    OnePod,
+}
+
 /// The API server's answer to a write that it did not carry out, and would not if it were asked again at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -126,6 +135,11 @@ impl fmt::Display for Refusal {
             None => write!(f, "the API server refuses a write of sts-plus: {}", self.message),
         }
     }
+}
+
+/// The text with a period at its end, unless it quotes somebody whose words have one.
+pub(crate) fn sentence(text: String) -> String {
+    if text.ends_with('.') { text } else { text + "." }
 }
 
 /// How loudly a reason is told.
@@ -172,11 +186,6 @@ impl Reason {
     /// A pod of another set is down.
     pub fn other_set_not_ready(other: &Health) -> Self {
         Self::OtherSetNotReady { set: Arc::clone(&other.set), down: other.summary() }
-    }
-
-    /// The set's own pods that are down leave no room.
-    pub fn budget_spent(health: &Health, max_unavailable: u32) -> Self {
-        Self::BudgetSpent { down: health.summary(), max_unavailable }
     }
 
     /// The kind of reason in one word: the state in the annotation, the reason of the event, the label of
@@ -234,7 +243,7 @@ impl Reason {
             }
             Self::WaitingForTurn { set } => {
                 format!(
-                    "every pod of {set} is of its target revision and Ready, or {set} is paused and Ready"
+                    "every pod of {set} is of the update revision and Ready, or {set} is paused and Ready"
                 )
             }
             Self::OtherSetNotReady { set, .. } => format!("every pod of {set} is Ready"),
@@ -244,9 +253,12 @@ impl Reason {
             Self::OtherSetDisturbed { set, disturbance: Disturbance::Unobserved { generation } } => {
                 format!("the StatefulSet controller reports observedGeneration {generation} for {set}")
             }
-            Self::BudgetSpent { .. } => "pods become Ready, or rollout-max-unavailable is raised".to_owned(),
+            Self::BudgetSpent { budget: Budget::MaxUnavailable(_), .. } => {
+                "pods become Ready, or rollout-max-unavailable is raised".to_owned()
+            }
+            Self::BudgetSpent { budget: Budget::OnePod, .. } => "every pod is available".to_owned(),
             Self::PodBroken { .. } => {
-                "the pod recovers, or the set's template is changed to one that works".to_owned()
+                "the pod becomes Ready, or the template of the set is changed".to_owned()
             }
             Self::NotReady { .. } => "the pods become Ready".to_owned(),
             Self::Paused => {
@@ -265,7 +277,7 @@ impl Reason {
             Self::ViewUnconfirmed { .. } => {
                 "sts-plus can list and watch these objects again (permissions, API server)".to_owned()
             }
-            Self::NotInDomain { set } => format!("{set} is seen again"),
+            Self::NotInDomain { set } => format!("{set} is observed again"),
         };
         Some(release)
     }
@@ -295,51 +307,55 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UpToDate { revision } => write!(f, "all pods are of revision {revision}"),
+            Self::UpToDate { revision } => write!(f, "All pods are of revision {revision}."),
             Self::Rolling { revision } => write!(
                 f,
-                "rolling to revision {revision}: the next outdated pod goes when those replaced before it are Ready"
+                "Rolling to revision {revision}. The next outdated pod is replaced when the pods replaced before it are Ready."
             ),
-            Self::WaitingForTurn { set } => write!(f, "waits for its turn after {set}"),
+            Self::WaitingForTurn { set } => {
+                write!(f, "Waiting for {set}: one set of the group is rolled at a time.")
+            }
             Self::OtherSetNotReady { set, down } => {
-                write!(f, "waits because not all pods of {set} are Ready: {down}")
+                write!(f, "Blocked: not all pods of {set} are Ready ({down}).")
             }
             Self::OtherSetDisturbed { set, disturbance: Disturbance::Released { pod } } => write!(
                 f,
-                "waits because the StatefulSet controller is about to replace {pod} of {set}: it is outdated and not below the partition"
+                "Blocked: the StatefulSet controller is about to replace {pod} of {set}, which is outdated and not below the partition."
             ),
             Self::OtherSetDisturbed { set, disturbance: Disturbance::Unobserved { generation } } => write!(
                 f,
-                "waits because the StatefulSet controller has not observed generation {generation} of {set}"
+                "Blocked: the StatefulSet controller has not observed generation {generation} of {set}."
             ),
-            Self::BudgetSpent { down, max_unavailable } => write!(
-                f,
-                "waits because rollout-max-unavailable is {max_unavailable} and that many pods are not Ready: {down}"
-            ),
+            Self::BudgetSpent { down, budget: Budget::MaxUnavailable(max_unavailable) } => {
+                write!(f, "Blocked: {down}, and rollout-max-unavailable is {max_unavailable}.")
+            }
+            Self::BudgetSpent { down, budget: Budget::OnePod } => {
+                write!(f, "Blocked: {down}, and pods are replaced one at a time.")
+            }
             Self::PodBroken { revision, down } => {
-                write!(f, "waits because a pod of revision {revision} is broken: {down}")
+                write!(f, "Blocked: a pod of revision {revision} is broken ({down}).")
             }
             Self::NotReady { down } => {
-                write!(f, "holds up its group because not all its pods are Ready: {down}")
+                write!(f, "Blocks its group: not all its pods are Ready ({down}).")
             }
-            Self::Paused => f.write_str("paused by the annotation grafana.com/rollout-paused"),
+            Self::Paused => f.write_str("Paused by the annotation grafana.com/rollout-paused."),
             Self::GroupSkipped { set, strategy } => write!(
                 f,
-                "the group is skipped because the update strategy of {set} is {strategy} and not OnDelete"
+                "The group is not rolled: the update strategy of {set} is {strategy}, not OnDelete."
             ),
             Self::TooManySets { sets, limit } => {
-                write!(f, "the group is skipped because it has {sets} sets; it may have at most {limit}")
+                write!(f, "The group is not rolled: it has {sets} sets, and may have at most {limit}.")
             }
             Self::NotObserved { generation } => write!(
                 f,
-                "waits because the StatefulSet controller has not reported a revision for generation {generation}"
+                "Waiting for the StatefulSet controller to report a revision for generation {generation}."
             ),
             Self::ViewUnconfirmed { why } => {
-                write!(f, "no pod is replaced because the state of the cluster cannot be confirmed: {why}")
+                write!(f, "No pod is replaced: the state of the cluster cannot be confirmed ({why}).")
             }
-            Self::Deleting => f.write_str("the set is being deleted"),
-            Self::WriteRefused { refusal } => write!(f, "blocked: {refusal}"),
-            Self::NotInDomain { set } => write!(f, "waits because {set} is not known to the gatekeeper"),
+            Self::Deleting => f.write_str("The set is being deleted."),
+            Self::WriteRefused { refusal } => f.write_str(&sentence(format!("Blocked: {refusal}"))),
+            Self::NotInDomain { set } => write!(f, "Blocked: {set} is not known to the gatekeeper."),
         }
     }
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{Reason, Refusal, Severity};
+use super::{Budget, Reason, Refusal, Severity};
 use crate::disruption::Disturbance;
 
 fn refusal() -> Refusal {
@@ -19,7 +19,7 @@ fn one_of_each() -> [Reason; 16] {
             set: Arc::clone(&set),
             disturbance: Disturbance::Released { pod: "web-b-1".into() },
         },
-        Reason::BudgetSpent { down: down(), max_unavailable: 2 },
+        Reason::BudgetSpent { down: down(), budget: Budget::MaxUnavailable(2) },
         Reason::PodBroken { revision, down: down() },
         Reason::NotReady { down: down() },
         Reason::Paused,
@@ -49,6 +49,8 @@ fn every_reason_has_words_and_every_wait_says_what_would_release_it() {
     for reason in one_of_each() {
         let message = reason.to_string();
         assert!(!message.is_empty() && !message.contains('\n'), "{reason:?}");
+        let is_sentence = message.starts_with(char::is_uppercase) && message.ends_with('.');
+        assert!(is_sentence, "{message}");
         let nothing_awaited = matches!(reason, Reason::UpToDate { .. } | Reason::Deleting);
         match reason.release() {
             None => assert!(nothing_awaited, "{reason:?}"),
@@ -79,17 +81,17 @@ fn words_name_what_the_reason_is_about() {
 fn a_set_that_will_be_disturbed_is_told_with_what_will_happen_to_it() {
     let words = |disturbance| {
         let reason = Reason::OtherSetDisturbed { set: "web-b".into(), disturbance };
-        format!("{reason}; until {}", reason.release().unwrap())
+        format!("{reason} Until {}", reason.release().unwrap())
     };
     assert_eq!(
         words(Disturbance::Released { pod: "web-b-1".into() }),
-        "waits because the StatefulSet controller is about to replace web-b-1 of web-b: it is outdated and not below the partition; \
-         until every pod of web-b at or above its partition is of the update revision and Ready"
+        "Blocked: the StatefulSet controller is about to replace web-b-1 of web-b, which is outdated and not below the partition. \
+         Until every pod of web-b at or above its partition is of the update revision and Ready"
     );
     assert_eq!(
         words(Disturbance::Unobserved { generation: 7 }),
-        "waits because the StatefulSet controller has not observed generation 7 of web-b; \
-         until the StatefulSet controller reports observedGeneration 7 for web-b"
+        "Blocked: the StatefulSet controller has not observed generation 7 of web-b. \
+         Until the StatefulSet controller reports observedGeneration 7 for web-b"
     );
 }
 

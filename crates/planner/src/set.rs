@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
+use crate::amount::{Amount, DEFAULT_MAX_UNAVAILABLE};
 use crate::selector::{Labels, Selector};
 
 /// A StatefulSet.
@@ -47,6 +48,21 @@ pub struct SetRow {
     /// Whether the status counts as many updated and Ready pods as the spec asks for. Trusted for one thing only:
     /// when to write to the status without getting in the way of its owner.
     pub counted: bool,
+}
+
+/// A set by namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SetName {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+impl From<&SetRow> for SetName {
+    fn from(set: &SetRow) -> Self {
+        Self { namespace: Arc::clone(&set.namespace), name: Arc::clone(&set.name) }
+    }
 }
 
 /// Annotations of a set, as the user or we wrote them.
@@ -104,6 +120,15 @@ impl SetRow {
             }
             _ => Some(update),
         }
+    }
+
+    /// How many of its pods may be unavailable at once, as `rollout-max-unavailable` has it; its value where that cannot be
+    /// used.
+    pub fn max_unavailable(&self) -> Result<u32, &str> {
+        let Some(value) = self.steering.max_unavailable.as_deref() else {
+            return Ok(DEFAULT_MAX_UNAVAILABLE);
+        };
+        Amount::parse(value).map(|amount| amount.of(self.replicas)).ok_or(value)
     }
 
     /// The ordinals its pods shall have.

@@ -30,9 +30,9 @@ fn there_is_a_line_for_each_thing_that_happens_and_no_escape_code() {
         "pod/store-zone-a-0 stopping (old revision ",
         "pod/store-zone-a-0 ready (new revision ",
         "$ kubectl set env statefulset --all VERSION=2",
-        "statefulset/store-zone-a Rolling: rolling to revision store-zone-a-",
-        "statefulset/store-zone-b Rolling: rolling to revision store-zone-b-",
-        "phasedrollout/gated RolloutCompleted: all pods are of revision gated-",
+        "statefulset/store-zone-a Rolling: Rolling to revision store-zone-a-",
+        "statefulset/store-zone-b Rolling: Rolling to revision store-zone-b-",
+        "phasedrollout/gated RolloutCompleted: All pods are of revision gated-",
     ];
     let mut told: Vec<String> = Vec::new();
     while !missing.is_empty() {

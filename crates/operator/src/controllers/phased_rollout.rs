@@ -9,10 +9,10 @@ use serde_json::Value;
 use sts_plus_api::keys;
 use sts_plus_planner::disruption::MAX_MEMBERS;
 use sts_plus_planner::health::Member;
-use sts_plus_planner::phased_rollout::gate::{Expressions, Outcome as QueryOutcome, Question, Step};
 use sts_plus_planner::phased_rollout::judge::judge;
 use sts_plus_planner::phased_rollout::placeholders;
-use sts_plus_planner::phased_rollout::policy::{Policy, Warning};
+use sts_plus_planner::phased_rollout::policy::Warning;
+use sts_plus_planner::phased_rollout::query::{Expressions, GateId, Outcome as QueryOutcome, Question};
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::phased_rollout::wait::Wait;
 use sts_plus_planner::phased_rollout::{Decision, World, plan, refused, whole_milliseconds};
@@ -295,12 +295,12 @@ impl PhasedRollouts {
     fn world(&self, key: &Key, now: Timestamp) -> Option<World> {
         let store = self.cache.store();
         let rollout = self.row(key)?;
-        let step = rollout.status.rolling_pod_status.as_ref().map(|gate| Step {
+        let gate = rollout.status.rolling_pod_status.as_ref().map(|gate| GateId {
             generation: rollout.generation,
             revision: rollout.status.update_revision.as_deref().unwrap_or_default().into(),
             partition: gate.partition,
         });
-        let (outcomes, under_way) = self.probes.look(key, step.as_ref());
+        let (outcomes, under_way) = self.probes.look(key, gate.as_ref());
         let syntax = self.syntax(key, &rollout);
         let mut world = world(store, rollout);
         world.unobserved_since =
@@ -315,10 +315,9 @@ impl PhasedRollouts {
         {
             return known.warnings.clone();
         }
-        let policy = rollout.spec.as_ref().ok().and_then(|spec| Policy::parse(spec).ok());
         let (namespace, set, pod, updated) = ("ns", "set", "set-0", Vec::new());
-        let subject = placeholders::Subject { namespace, set, pod, updated, revision: "set-1" };
-        let checks = policy.iter().flat_map(|policy| &policy.checks);
+        let subject = placeholders::QueryContext { namespace, set, pod, updated, revision: "set-1" };
+        let checks = rollout.spec.policy.iter().flat_map(|policy| &policy.checks);
         let queries = checks.flat_map(|check| {
             let texts = std::iter::once(&check.query.expr).chain(&check.guard);
             texts.filter_map(|text| Some((check.name.clone(), subject.fill(text).ok()?)))
@@ -349,27 +348,26 @@ impl PhasedRollouts {
     fn ask(&self, key: &Key, question: Question) {
         let (prometheus, metrics) = (self.prometheus.clone(), self.metrics.clone());
         let (namespace, labels) = (Arc::clone(&key.namespace), labels(key));
-        let (name, step) = (question.check.name.clone(), question.step.clone());
+        let (name, gate) = (question.check.name.clone(), question.gate.clone());
         let ask = async move {
-            let Question { check, step, .. } = &question;
+            let Question { check, gate, .. } = &question;
             let fill = || {
                 let Expressions { query: expr, guard } = question.fill()?;
                 let (query, extent) = (check.query.clone(), check.rule.extent());
                 Ok(outbound::Question { query, expr, extent, guard })
             };
             let response = prometheus.ask((&namespace, &check.query.url), fill).await;
-            let verdict = judge(check, &response.answer, response.guard.as_ref()).verdict;
-            metrics.phased.queried(&labels, &check.name, verdict, response.took);
+            let judgement = judge(check, &response.answer, response.guard.as_ref());
+            metrics.phased.queried(&labels, &check.name, judgement.verdict, response.took);
             QueryOutcome {
                 check: check.name.clone(),
-                step: step.clone(),
+                gate: gate.clone(),
                 asked_at: whole_milliseconds(response.asked_at),
-                answer: response.answer,
-                guard: response.guard,
+                judgement,
             }
         };
         let (queue, key_then) = (Arc::clone(&self.queue), key.clone());
-        self.probes.start(key, (name, step), ask, move |_| queue.add(key_then));
+        self.probes.start(key, (name, gate), ask, move |_| queue.add(key_then));
     }
 
     fn show(&self, key: &Key, world: &World, decision: &Decision) {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sts_plus_planner::phased_rollout::gate::{Outcome, Step};
+use sts_plus_planner::phased_rollout::query::{GateId, Outcome};
 use tokio::task::{AbortHandle, JoinSet};
 
 /// Answers of one key that wait to be counted: a pass counts all of them, and there are 16 checks at most.
@@ -26,7 +26,7 @@ struct Probe {
 
 #[derive(Debug)]
 struct Flight {
-    step: Step,
+    gate: GateId,
     task: AbortHandle,
 }
 
@@ -43,12 +43,12 @@ impl<K> Default for Probes<K> {
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> Probes<K> {
-    /// The answers that wait to be counted, and the checks whose query for this step is under way. Queries for any
-    /// other step are given up: nobody counts their answers, and each holds a slot of its server.
-    pub(super) fn look(&self, key: &K, step: Option<&Step>) -> (Vec<Outcome>, BTreeSet<String>) {
+    /// The answers that wait to be counted, and the checks whose query for this gate is under way. Queries for any
+    /// other gate are given up: nobody counts their answers, and each holds a slot of its server.
+    pub(super) fn look(&self, key: &K, gate: Option<&GateId>) -> (Vec<Outcome>, BTreeSet<String>) {
         let mut keys = lock(&self.keys);
         let Some(probe) = keys.get_mut(key) else { return Default::default() };
-        let others = probe.under_way.extract_if(|_, flight| Some(&flight.step) != step);
+        let others = probe.under_way.extract_if(|_, flight| Some(&flight.gate) != gate);
         others.for_each(|(_, flight)| flight.task.abort());
         (probe.uncounted.clone(), probe.under_way.keys().cloned().collect())
     }
@@ -64,22 +64,22 @@ impl<K: Clone + Eq + Hash + Send + 'static> Probes<K> {
         }
     }
 
-    /// Lets a query run beside everything else; one of the same check for another step is given up.
+    /// Lets a query run beside everything else; one of the same check for another gate is given up.
     pub(super) fn start(
         &self,
         key: &K,
-        (check, step): (String, Step),
+        (check, gate): (String, GateId),
         ask: impl Future<Output = Outcome> + Send + 'static,
         answered: impl FnOnce(&Outcome) + Send + 'static,
     ) {
         let (keys, owner, name, asked_for) =
-            (Arc::clone(&self.keys), key.clone(), check.clone(), step.clone());
+            (Arc::clone(&self.keys), key.clone(), check.clone(), gate.clone());
         let task = async move {
             let outcome = ask.await;
             {
                 let mut keys = lock(&keys);
                 let probe = keys.entry(owner).or_default();
-                if probe.under_way.get(&name).is_some_and(|flight| flight.step == asked_for) {
+                if probe.under_way.get(&name).is_some_and(|flight| flight.gate == asked_for) {
                     probe.under_way.remove(&name);
                 }
                 if probe.uncounted.len() < MAX_UNCOUNTED {
@@ -93,7 +93,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Probes<K> {
         let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
         let task = tasks.spawn(task);
-        let flight = Flight { step, task };
+        let flight = Flight { gate, task };
         if let Some(older) = keys.entry(key.clone()).or_default().under_way.insert(check, flight) {
             older.task.abort();
         }

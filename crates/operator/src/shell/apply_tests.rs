@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use sts_plus_api::phased_rollout::PhasedRolloutStatus;
-use sts_plus_planner::disruption::{Gatekeeper, Guarded};
+use sts_plus_planner::disruption::{Allowance, DomainBudget, Gatekeeper};
 use sts_plus_planner::plan::{Action, Step};
 
 use super::super::{Domain, Halt};
@@ -33,7 +33,7 @@ fn step() -> (Bench, Domain, Action) {
     bench.store.upsert(Resource::PhasedRollouts, &rollout("7"));
     let member = bench.store.member(&"ns".into(), "a").unwrap();
     let now = jiff::Timestamp::from_second(3600).unwrap();
-    let domain = [Guarded::of(&member, 1, now)];
+    let domain = DomainBudget::of([&member], Allowance::OnePod, now);
     let permit = Gatekeeper::new(&domain).ask(&"a".into(), member.pods.first().unwrap()).unwrap();
     let action = Action::let_go(&permit, &member.set, "gated", 0);
     (bench, Domain::of(&member.set), action)

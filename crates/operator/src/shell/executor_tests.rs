@@ -7,7 +7,7 @@ use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::{Value, json};
-use sts_plus_planner::disruption::{Gatekeeper, Guarded};
+use sts_plus_planner::disruption::{Allowance, DomainBudget, Gatekeeper};
 use sts_plus_planner::health::Member;
 use sts_plus_planner::plan::{Action, Kind, Object, Precondition, Step};
 use tokio::sync::watch;
@@ -148,7 +148,7 @@ impl Bench {
     fn deletion(&self) -> Vec<Step> {
         let member = self.member();
         let now = jiff::Timestamp::UNIX_EPOCH + Duration::from_hours(1);
-        let domain = [Guarded::of(&member, 1, now)];
+        let domain = DomainBudget::of([&member], Allowance::OnePod, now);
         let permit = Gatekeeper::new(&domain).ask(&member.set.name, &member.pods[0]).expect("all is well");
         vec![Step::one(Action::delete(&permit))]
     }

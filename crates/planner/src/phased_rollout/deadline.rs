@@ -8,10 +8,11 @@
 use jiff::{SignedDuration, Timestamp};
 use sts_plus_api::phased_rollout::GateStatus;
 
-use super::Draft;
-use super::gate::later;
-use super::manage::Scene;
+use super::gate::{index, later};
+use super::progress::Effects;
+use super::situation::Scene;
 use super::wait::Wait;
+use crate::disruption::{Denial, Gatekeeper};
 use crate::health::Why;
 
 /// The parts of a deadline in which its time is written: a process that ends loses one of them at most, and a gate costs
@@ -57,70 +58,73 @@ fn written(gate: &GateStatus) -> SignedDuration {
     SignedDuration::from_secs(gate.elapsed_seconds)
 }
 
-impl Draft<'_> {
-    /// Whether the gate's time runs while it waits for this. While another set of the group keeps the step from being taken
-    /// the checks prove nothing about the revision: their streak gets old and starts again. Nor does a pod that is down and
-    /// has not been replaced by it.
-    pub(super) fn counts(&self, scene: &Scene<'_>, gate: &GateStatus, wait: &Wait) -> bool {
-        match wait {
-            Wait::PodsNotAvailable { .. } => self.has_lost_a_new_pod(scene, gate),
-            wait if wait.is_about_checks() => !self.is_held_by_others(scene),
-            wait => wait.runs_the_deadline(),
+/// Whether the gate's time runs while it waits for this, and what it was denied for where that stops it. While another set
+/// of the group keeps the step from being taken the checks prove nothing about the revision: their streak gets old and
+/// starts again. Nor does a pod that is down and has not been replaced by it.
+pub(super) fn counts(scene: &Scene<'_>, gate: &GateStatus, wait: &Wait) -> (bool, Option<Denial>) {
+    match wait {
+        Wait::PodsNotAvailable { .. } => (has_lost_a_new_pod(scene, gate), None),
+        wait if wait.is_about_checks() => {
+            let denial = denied_by_others(scene);
+            (denial.is_none(), denial)
         }
+        wait => (wait.runs_the_deadline(), None),
     }
+}
 
-    /// Whether a pod that the gates have let through is down. One that is Ready and will not have been for long enough within
-    /// minReadySeconds is not: its time is that of another clock.
-    fn has_lost_a_new_pod(&self, scene: &Scene<'_>, gate: &GateStatus) -> bool {
-        let set = scene.set();
-        let first = set.first_ordinal.saturating_add(u32::try_from(gate.partition).unwrap_or(0));
-        let settled_by = later(self.now, set.min_ready);
-        scene.member.pods.iter().any(|pod| {
-            let new = scene.member.wanted_ordinal(pod).is_some_and(|ordinal| ordinal >= first);
-            new && match scene.health.why_down(&pod.name) {
-                None => false,
-                Some(Why::Settling { until }) => *until <= settled_by,
-                Some(_) => true,
-            }
-        })
-    }
+/// Whether a pod that the gates have let through is down. One that is Ready and will not have been for long enough within
+/// minReadySeconds is not: its time is that of another clock.
+fn has_lost_a_new_pod(scene: &Scene<'_>, gate: &GateStatus) -> bool {
+    let (set, member) = (scene.set(), scene.member());
+    let first = set.first_ordinal.saturating_add(index(gate));
+    let settled_by = later(scene.now(), set.min_ready);
+    member.pods.iter().any(|pod| {
+        let new = member.wanted_ordinal(pod).is_some_and(|ordinal| ordinal >= first);
+        new && match scene.health.why_down(&pod.name) {
+            None => false,
+            Some(Why::Settling { until }) => *until <= settled_by,
+            Some(_) => true,
+        }
+    })
+}
 
-    fn is_held_by_others(&self, scene: &Scene<'_>) -> bool {
-        // The checks run while every pod of the set itself is available, so whatever is refused is refused for others.
-        let pod = scene.member.pods.first().filter(|_| self.world.group_sets > 1);
-        pod.is_some_and(|pod| {
-            self.gatekeeper(&self.domain(scene.member)).ask(&scene.set().name, pod).is_err()
-        })
-    }
+/// Why another set keeps the step from being taken. The checks run while every pod of the set itself is available, so
+/// whatever is denied is denied for others.
+fn denied_by_others(scene: &Scene<'_>) -> Option<Denial> {
+    let pod = scene.member().pods.first().filter(|_| scene.managed.world.group_sets > 1)?;
+    Gatekeeper::new(&scene.domain()).ask(&scene.set().name, pod).err()
+}
 
-    /// Adds the open stretch to the time of the gate where it is due, and says whether the gate has used all it has. A
-    /// stretch that nobody has attended to counts as one part at most: nobody knows what was the case meanwhile.
-    pub(super) fn spend(&mut self, scene: &Scene<'_>, gate: &mut GateStatus, counts: bool) -> bool {
-        let Some(limit) = scene.policy.deadline else { return false };
-        let part = limit.checked_div(PARTS).unwrap_or(limit).max(SHORTEST_PART);
-        if self.world.unconfirmed.is_some() {
-            return false;
-        }
-        let mut open =
-            self.world.stretch.map_or(SignedDuration::ZERO, |stretch| stretch.open(gate)).min(part);
-        let left = limit.saturating_sub(written(gate));
-        if !counts || open >= part.min(left) {
-            let whole = open.as_secs();
-            gate.elapsed_seconds = gate.elapsed_seconds.saturating_add(whole);
-            self.decision.adds_time |= whole > 0;
-            open = open.saturating_sub(SignedDuration::from_secs(whole));
-        }
-        if !counts {
-            return false;
-        }
-        let left = limit.saturating_sub(written(gate));
-        if left <= SignedDuration::ZERO {
-            // Also where a shorter deadline has ended it: it is said of the cluster as it is now.
-            self.decision.adds_time = true;
-            return true;
-        }
-        self.decision.stretch = Some(Stretch::of(gate, open));
-        self.wake_at(Some(later(self.now, part.min(left).saturating_sub(open))));
-        false
+/// A gate whose time was looked at.
+pub(super) struct Spent {
+    pub(super) gate: GateStatus,
+    /// Whether it has used all the time that it has.
+    pub(super) used_up: bool,
+    pub(super) effects: Effects,
+}
+
+/// Adds the open stretch to the time of the gate where it is due. A stretch that nobody has attended to counts as one part
+/// at most: nobody knows what was the case meanwhile.
+pub(super) fn spend(scene: &Scene<'_>, gate: GateStatus, counts: bool) -> Spent {
+    let world = scene.managed.world;
+    let Some(limit) = scene.managed.policy.deadline.filter(|_| world.unconfirmed.is_none()) else {
+        return Spent { gate, used_up: false, effects: Effects::default() };
+    };
+    let part = limit.checked_div(PARTS).unwrap_or(limit).max(SHORTEST_PART);
+    let open = world.stretch.map_or(SignedDuration::ZERO, |stretch| stretch.open(&gate)).min(part);
+    let left = limit.saturating_sub(written(&gate));
+    let is_due = !counts || open >= part.min(left);
+    let added = if is_due { open.as_secs() } else { 0 };
+    let open = open.saturating_sub(SignedDuration::from_secs(added));
+    let gate = GateStatus { elapsed_seconds: gate.elapsed_seconds.saturating_add(added), ..gate };
+    let left = limit.saturating_sub(written(&gate));
+    let used_up = counts && left <= SignedDuration::ZERO;
+    // Also where a shorter deadline has ended it: it is said of the cluster as it is now.
+    let effects = Effects { adds_time: added > 0 || used_up, ..Effects::default() };
+    if !counts || used_up {
+        return Spent { gate, used_up, effects };
     }
+    let effects = Effects { stretch: Some(Stretch::of(&gate, open)), ..effects };
+    let due = later(scene.now(), part.min(left).saturating_sub(open));
+    Spent { gate, used_up, effects: effects.wake(Some(due)) }
 }

@@ -9,84 +9,17 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use sts_plus_api::phased_rollout::{Approval, CheckStatus, GateState, GateStatus, Verdict};
 
-use super::answer::{Answer, QueryError};
-use super::judge::judge;
-use super::placeholders::Subject;
+use super::judge::Judgement;
 use super::policy::{Check, Policy};
-use super::wait::{Wait, in_a_row};
+use super::query::{GateId, Outcome, Question};
+use super::wait::{Wait, in_succession};
 use crate::health::{Health, Member};
 use crate::planted::{self, Bug};
 use crate::pod::PodRow;
-use crate::set::SetRow;
 
 /// How long to leave a server alone that has refused a query: only a change of the query helps, and that is seen at
 /// once; this is for a proxy that was wrong.
 pub const REJECTED_RETRY: SignedDuration = SignedDuration::from_mins(5);
-
-/// What came back from a query, and which step it was asked for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
-    /// The check.
-    pub check: String,
-    /// The step.
-    pub step: Step,
-    /// When the query was sent, in whole milliseconds, which is what a status keeps.
-    pub asked_at: Timestamp,
-    /// The answer to the query.
-    pub answer: Result<Answer, QueryError>,
-    /// The answer to the guard query, where there is one.
-    pub guard: Option<Result<Answer, QueryError>>,
-}
-
-/// What a query is asked for: an answer for another step, or for another wording of the spec, does not count.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The generation of the rollout.
-    pub generation: i64,
-    /// The revision that is rolled out.
-    pub revision: Box<str>,
-    /// The partition of the gate.
-    pub partition: i32,
-}
-
-/// A query that is due. It may wait for its turn for long and beside thousands, so its placeholders are filled in when
-/// that has come: it costs no more than the check does in the spec.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Question {
-    /// The check.
-    pub check: Check,
-    /// The step it is asked for.
-    pub step: Step,
-    set: Arc<SetRow>,
-    /// The pod that the step is about.
-    pod: Box<str>,
-    /// The pods of the new revision.
-    updated: Vec<Arc<PodRow>>,
-}
-
-/// The expressions of a question, placeholders filled in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expressions {
-    /// The query.
-    pub query: String,
-    /// The guard query.
-    pub guard: Option<String>,
-}
-
-impl Question {
-    /// Fills the placeholders in.
-    pub fn fill(&self) -> Result<Expressions, QueryError> {
-        let subject = Subject {
-            namespace: &self.set.namespace,
-            set: &self.set.name,
-            pod: &self.pod,
-            updated: self.updated.iter().map(|pod| &*pod.name).collect(),
-            revision: &self.step.revision,
-        };
-        let guard = self.check.guard.as_ref().map(|guard| subject.fill(guard)).transpose()?;
-        Ok(Expressions { query: subject.fill(&self.check.query.expr)?, guard })
-    }
-}
 
 /// What a gate stands on.
 #[derive(Debug)]
@@ -108,9 +41,17 @@ pub(super) struct Ground<'w> {
     pub(super) now: Timestamp,
 }
 
-/// How a gate stands.
+impl Ground<'_> {
+    /// What the queries of a gate are asked for.
+    fn gate(&self, gate: &GateStatus) -> GateId {
+        let revision = self.revision.into();
+        GateId { generation: self.generation, revision, partition: gate.partition }
+    }
+}
+
+/// What a gate is found to be.
 #[derive(Debug)]
-pub(super) enum Standing {
+pub(super) enum GateVerdict {
     /// Something is awaited.
     Waits(Wait),
     /// Everything is as it has to be.
@@ -122,15 +63,18 @@ pub(super) enum Standing {
 /// What looking at a gate brought.
 #[derive(Debug)]
 pub(super) struct Look {
-    pub(super) standing: Standing,
+    /// The gate, brought up to date.
+    pub(super) gate: GateStatus,
+    pub(super) verdict: GateVerdict,
     pub(super) questions: Vec<Question>,
     pub(super) wake_at: Option<Timestamp>,
 }
 
-impl Look {
-    fn waits(wait: Wait, wake_at: Option<Timestamp>) -> Self {
-        Self { standing: Standing::Waits(wait), questions: Vec::new(), wake_at }
-    }
+/// How a gate stands: what is found, which queries are due, when to look again.
+type Found = (GateVerdict, Vec<Question>, Option<Timestamp>);
+
+fn waits(wait: Wait, wake_at: Option<Timestamp>) -> Found {
+    (GateVerdict::Waits(wait), Vec::new(), wake_at)
 }
 
 /// A gate that begins now.
@@ -155,40 +99,40 @@ pub(super) fn begin(partition: u32, replicas: u32, first: bool, now: Timestamp) 
 }
 
 /// Brings a gate up to date, and says how it stands.
-pub(super) fn look(gate: &mut GateStatus, ground: &Ground<'_>) -> Look {
-    let look = stand(gate, ground);
-    sum_up(gate);
+pub(super) fn look(mut gate: GateStatus, ground: &Ground<'_>) -> Look {
+    let (verdict, questions, wake_at) = stand(&mut gate, ground);
+    sum_up(&mut gate);
     let waited_for_somebody = matches!(gate.status, GateState::Paused | GateState::WaitForApproval);
-    let somebody = matches!(look.standing, Standing::Waits(Wait::Paused { .. } | Wait::Approval { .. }));
+    let somebody = matches!(verdict, GateVerdict::Waits(Wait::Paused { .. } | Wait::Approval { .. }));
     if waited_for_somebody && !somebody {
         gate.status = GateState::WaitForChecks;
     }
-    if let Standing::Waits(wait) = &look.standing
+    if let GateVerdict::Waits(wait) = &verdict
         && let Some(state) = wait.gate_state()
     {
         gate.status = state;
     }
-    look
+    Look { gate, verdict, questions, wake_at }
 }
 
-fn stand(gate: &mut GateStatus, ground: &Ground<'_>) -> Look {
+fn stand(gate: &mut GateStatus, ground: &Ground<'_>) -> Found {
     let gone_back = outdated_from(ground.member, gate.partition, ground.revision);
     let ready_since = ground.member.pods.iter().filter_map(|pod| pod.ready_since).max();
     if gone_back.is_some() || !ground.health.all_ready() || gate.pods_ready_since != ready_since {
         unsettle(gate);
     }
     if ground.policy.paused {
-        return Look::waits(Wait::Paused { rollout: ground.rollout.to_owned() }, None);
+        return waits(Wait::Paused { rollout: ground.rollout.to_owned() }, None);
     }
     if let Some(pod) = gone_back {
-        return Look::waits(Wait::PodNotUpdated { pod, revision: ground.revision.to_owned() }, None);
+        return waits(Wait::PodNotUpdated { pod, revision: ground.revision.to_owned() }, None);
     }
     if !ground.health.all_ready() {
         let wait = Wait::PodsNotAvailable { down: ground.health.summary() };
-        return Look::waits(wait, ground.health.changes_at);
+        return waits(wait, ground.health.changes_at);
     }
     if gate.partition == 0 && !ground.policy.verify_last {
-        return Look { standing: Standing::Passed, questions: Vec::new(), wake_at: None };
+        return (GateVerdict::Passed, Vec::new(), None);
     }
     // A time that is yet to come was written by a clock that ran ahead.
     let begun = gate.analysis_start_time.filter(|begun| *begun <= ground.now).unwrap_or(ground.now);
@@ -243,8 +187,9 @@ fn start_anew(check: &mut CheckStatus) {
     check.last_error = None;
 }
 
-fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
+fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Found {
     let Ground { policy, now, .. } = ground;
+    let id = ground.gate(gate);
     let mut checks = std::mem::take(&mut gate.checks);
     gate.checks = policy
         .checks
@@ -253,14 +198,14 @@ fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
             let known = checks.iter().position(|known| known.name == check.name);
             let mut known = known.map_or_else(|| new_check(&check.name), |at| checks.swap_remove(at));
             let eligible = later(begun, check.delay);
-            count(&mut known, check, ground, gate.partition, eligible);
+            count(&mut known, check, ground, &id, eligible);
             discard_stale(&mut known, check, *now);
             known
         })
         .collect();
 
     if let Some((reason, why)) = policy.checks.iter().zip(&gate.checks).find_map(|(c, s)| failure(c, s)) {
-        return Look { standing: Standing::Failed { reason, why }, questions: Vec::new(), wake_at: None };
+        return (GateVerdict::Failed { reason, why }, Vec::new(), None);
     }
     let passed =
         policy.checks.iter().zip(&gate.checks).all(|(c, s)| s.consecutive_successful_checks >= c.successes)
@@ -270,7 +215,7 @@ fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
         // If the step cannot be taken now, the row gets old and has to be made anew.
         let stale = policy.checks.iter().zip(&gate.checks).filter_map(|(c, s)| stale_at(s, c)).min();
         gate.next_check_time = None;
-        return Look { standing: Standing::Passed, questions: Vec::new(), wake_at: stale };
+        return (GateVerdict::Passed, Vec::new(), stale);
     }
     let due = |check: &Check, status: &CheckStatus| due_at(check, status, later(begun, check.delay));
     gate.next_check_time = policy.checks.iter().zip(&gate.checks).map(|(c, s)| due(c, s)).min();
@@ -281,7 +226,7 @@ fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
         if ground.under_way.contains(&check.name) {
             // Its answer brings the next look.
         } else if due <= *now {
-            questions.push(ask(check, gate.partition, ground));
+            questions.push(ask(check, &id, ground));
         } else {
             wake_at = [wake_at, Some(due)].into_iter().flatten().min();
         }
@@ -296,7 +241,7 @@ fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Look {
     } else {
         waits_for(policy, gate, begun, *now)
     };
-    Look { standing: Standing::Waits(wait), questions, wake_at }
+    (GateVerdict::Waits(wait), questions, wake_at)
 }
 
 /// Whether somebody has to agree to the step behind this gate.
@@ -325,14 +270,10 @@ fn new_check(name: &str) -> CheckStatus {
     }
 }
 
-/// Counts every answer that was asked for in this state of this step, each once.
-fn count(status: &mut CheckStatus, check: &Check, ground: &Ground<'_>, partition: i32, eligible: Timestamp) {
+/// Counts every answer that was asked for in this state of this gate, each once.
+fn count(status: &mut CheckStatus, check: &Check, ground: &Ground<'_>, gate: &GateId, eligible: Timestamp) {
     let mine = ground.outcomes.iter().filter(|outcome| {
-        outcome.check == check.name
-            && outcome.step.generation == ground.generation
-            && *outcome.step.revision == *ground.revision
-            && outcome.step.partition == partition
-            && outcome.asked_at >= eligible
+        outcome.check == check.name && outcome.gate == *gate && outcome.asked_at >= eligible
     });
     let mut mine: Vec<_> = mine.collect();
     mine.sort_by_key(|outcome| outcome.asked_at);
@@ -341,10 +282,10 @@ fn count(status: &mut CheckStatus, check: &Check, ground: &Ground<'_>, partition
             continue;
         }
         discard_stale(status, check, outcome.asked_at);
-        let judged = judge(check, &outcome.answer, outcome.guard.as_ref());
+        let Judgement { verdict, value, error, warnings } = outcome.judgement.clone();
         let errors = status.consecutive_errors.saturating_add(1);
-        status.consecutive_errors = if judged.error.is_some() { errors } else { 0 };
-        match judged.verdict {
+        status.consecutive_errors = if error.is_some() { errors } else { 0 };
+        match verdict {
             Verdict::Pass => {
                 let counts = if planted::has(Bug::PassCountsTwice) { 2 } else { 1 };
                 status.consecutive_successful_checks =
@@ -364,14 +305,14 @@ fn count(status: &mut CheckStatus, check: &Check, ground: &Ground<'_>, partition
             }
         }
         status.last_check_time = Some(outcome.asked_at);
-        status.last_verdict = Some(judged.verdict);
-        status.last_value = judged.value;
-        status.last_error = judged.error;
-        status.warnings = judged.warnings;
+        status.last_verdict = Some(verdict);
+        status.last_value = value;
+        status.last_error = error;
+        status.warnings = warnings;
     }
 }
 
-/// A row of successes that nobody has added to for too long, or whose time is yet to come, proves nothing.
+/// A streak of successes that nobody has added to for too long, or whose time is yet to come, proves nothing.
 fn discard_stale(status: &mut CheckStatus, check: &Check, now: Timestamp) {
     let fresh =
         status.last_success_time.is_some_and(|last| last <= now && stale_at(status, check) > Some(now));
@@ -396,12 +337,15 @@ fn due_at(check: &Check, status: &CheckStatus, eligible: Timestamp) -> Timestamp
 fn failure(check: &Check, status: &CheckStatus) -> Option<(&'static str, String)> {
     let CheckStatus { name, consecutive_failed_checks: failed, consecutive_errors: errors, .. } = status;
     if check.failures.is_some_and(|limit| *failed >= limit) {
-        return Some(("CheckFailed", format!("{name} has failed {}: {}", in_a_row(*failed), said(status))));
+        return Some((
+            "CheckFailed",
+            format!("{name} has failed {}: {}", in_succession(*failed), said(status)),
+        ));
     }
     if check.errors.is_some_and(|limit| *errors >= limit) {
         return Some((
             "CheckErrors",
-            format!("{name} got no verdict {}: {}", in_a_row(*errors), said(status)),
+            format!("{name} got no verdict {}: {}", in_succession(*errors), said(status)),
         ));
     }
     None
@@ -439,16 +383,16 @@ fn waits_for(policy: &Policy, gate: &GateStatus, begun: Timestamp, now: Timestam
     Wait::Checks { progress: progress.collect::<Vec<_>>().join(", ") }
 }
 
-fn ask(check: &Check, partition: i32, ground: &Ground<'_>) -> Question {
+fn ask(check: &Check, gate: &GateId, ground: &Ground<'_>) -> Question {
     let set = &ground.member.set;
-    let index = u32::try_from(partition).unwrap_or(0);
-    // Before the first pod has gone, the step is about the one that would.
+    let index = u32::try_from(gate.partition).unwrap_or(0);
+    // Before the first pod is replaced, the gate is about the one that would be.
     let index = if index >= set.replicas { set.replicas.saturating_sub(1) } else { index };
     let pod = format!("{}-{}", set.name, set.first_ordinal.saturating_add(index));
     let updated = ground.member.pods.iter().filter(|pod| is_of(pod, ground.revision));
     Question {
         check: check.clone(),
-        step: Step { generation: ground.generation, revision: ground.revision.into(), partition },
+        gate: gate.clone(),
         set: Arc::clone(set),
         pod: pod.into(),
         updated: updated.cloned().collect(),
@@ -464,6 +408,11 @@ fn sum_up(gate: &mut GateStatus) {
     gate.total_failed_checks =
         checks().fold(0, |sum: i32, check| sum.saturating_add(check.total_failed_checks));
     gate.last_check_time = checks().filter_map(|check| check.last_check_time).max();
+}
+
+/// The index from which pods are of the new revision when the gate has passed.
+pub(super) fn index(gate: &GateStatus) -> u32 {
+    u32::try_from(gate.partition).unwrap_or(0)
 }
 
 /// A time and a wait after it; one beyond the calendar never comes.

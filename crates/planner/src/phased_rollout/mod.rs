@@ -3,11 +3,13 @@
 //! ```text
 //!             row, set, pods, answers, now                 writes, questions, status, announcements
 //! operator  ------------------------------>     plan     ----------------------------------------->  operator
-//!                                                |
-//!                  leave: release a set          |   manage: hold the partition, look at the gate, take one step
-//!                                                v
-//!                                   gate: how does it stand?   judge: what does an answer mean?
+//!
+//! situation: what is the case?  ->  course, or release: what to do about it?  ->  report: status, writes, notes
+//!                                      |
+//!                 rolling, rollback: hold the partition, look at the gate, take one step
 //! ```
+//!
+//! Each step returns a value: `Situation` is what was found, `Progress` what was decided, [`Decision`] the plan.
 //!
 //! The partition of the set is the only lever: pods with an index below it keep the current revision. Its value is
 //! decided here and remembered in the status, which is all the memory there is. A gate that has passed is written
@@ -15,36 +17,42 @@
 //! any point resumes where it was, and a partition that is one lower than the status says is known as our own. The
 //! partition comes with the mark of the rollout, so that a set is released also where the status was never written.
 
+mod adoption;
 pub mod answer;
 mod approval;
+mod course;
 mod deadline;
 pub mod gate;
-mod hold;
 pub mod judge;
-mod leave;
-mod manage;
+mod partition;
 pub mod placeholders;
 pub mod policy;
+mod progress;
+pub mod query;
+mod release;
 mod report;
 mod rollback;
+mod rolling;
 pub mod row;
+mod situation;
 pub mod wait;
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use sts_plus_api::phased_rollout::{PhasedRolloutStatus, Target};
 
 use crate::health::Member;
-use crate::plan::{Action, Ask, Note, Plan, Step, Subject, When, object_of};
+use crate::plan::{Ask, Note, Plan, Step, Subject, When, object_of};
 use crate::reason::{Reason, Refusal, Severity};
-use crate::set::{SetRow, Strategy};
+use crate::set::SetRow;
 pub use deadline::Stretch;
-use gate::{Outcome, Question};
-use policy::{Fault, Policy, Warning};
+use policy::Warning;
+use progress::{Effects, Progress};
+use query::{Outcome, Question};
 use row::RolloutRow;
+use situation::{Managed, Situation};
 use wait::Wait;
 
 /// How long a target may be missing before it is worth an event: manifests are applied in any order.
@@ -175,192 +183,126 @@ pub fn plan(world: &World, now: Timestamp) -> Decision {
 fn plan_on_view(world: &World, now: Timestamp) -> Decision {
     let rollout = &world.rollout;
     if rollout.deleting {
-        return leave::depart(world);
+        return release::depart(world);
     }
     if !rollout.has_finalizer() {
         let plan = Plan { steps: vec![Step::one(rollout.keep())], ..Plan::default() };
         return Decision { plan, status: rollout.status.clone(), ..Decision::default() };
     }
-    let mut draft = Draft::new(world, now);
-    let wait = draft.decide();
-    draft.finish(wait)
+    let situation = Situation::of(world, now);
+    let progress = decide(world, &situation);
+    report::plan(world, progress, now)
+}
+
+/// Decides what to do about what was found.
+fn decide(world: &World, situation: &Situation<'_>) -> Progress {
+    let status = reworded(world);
+    let name = |set: &SetRow| set.name.to_string();
+    match situation {
+        Situation::InvalidSpec(faults) => {
+            let faults = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            // A spec that cannot be used asks nothing: the wording behind it is another one again.
+            Progress::waits(world.rollout.status.clone(), Wait::InvalidSpec { faults })
+        }
+        Situation::FormerSet { managed, held } => release::release_former(world, status, (*managed, *held)),
+        Situation::NoTarget => {
+            let set = world.rollout.target().unwrap_or_default().to_owned();
+            Progress::waits(forget_target(status), Wait::TargetNotFound { set })
+        }
+        Situation::TargetDeleting(set) => Progress::waits(status, Wait::TargetDeleting { set: name(set) }),
+        Situation::ManagedByOther { set, other } => {
+            let wait = Wait::ManagedByOther { set: name(set), other: other.name.to_string() };
+            Progress::waits(forget_target(status), wait)
+        }
+        Situation::WrongStrategy(set) => {
+            // The gate is kept; there is no partition to hold meanwhile.
+            let status = PhasedRolloutStatus { partition: None, ..status };
+            let wait = Wait::WrongStrategy { set: name(set), strategy: set.strategy.to_string() };
+            Progress::waits(status, wait)
+        }
+        Situation::Suspended(managed) => {
+            let (status, effects) = take_target(managed, status);
+            release::suspend(managed, status, effects)
+        }
+        Situation::Unobserved(managed) => {
+            let (status, effects) = take_target(managed, status);
+            partition::unobserved(managed, status, effects)
+        }
+        Situation::Observed(scene) => {
+            let (status, effects) = take_target(&scene.managed, status);
+            course::follow(scene, status, effects)
+        }
+    }
 }
 
 /// What to report where the server refused a write of the last plan: the rollout is where it was, and that write is tried
 /// again. Nothing where it is reported already; the server's words may differ in a port or a time.
 pub fn refused(world: &World, refusal: Refusal, now: Timestamp) -> Decision {
     let rollout = &world.rollout;
-    let status = &rollout.status;
+    let status = rollout.status.clone();
     let by = refusal.webhook.as_deref().unwrap_or_default();
     let is_reported = status.waiting_for.as_deref() == Some(Reason::WRITE_REFUSED)
         && status.observed_generation == Some(rollout.generation)
         && status.message.as_deref().is_some_and(|message| message.contains(by));
     if is_reported || !rollout.has_finalizer() {
-        return Decision { status: status.clone(), ..Decision::default() };
+        return Decision { status, ..Decision::default() };
     }
-    let mut draft = Draft::new(world, whole_milliseconds(now));
-    let policy = rollout.spec.as_ref().ok().and_then(|spec| Policy::parse(spec).ok());
-    draft.warnings = policy.map(|policy| policy.warnings()).unwrap_or_default();
-    draft.warnings.extend(world.syntax.iter().cloned());
-    draft.finish(Some(Wait::Held { reason: Reason::WriteRefused { refusal } }))
+    let wait = Wait::Held { reason: Reason::WriteRefused { refusal } };
+    report::plan(world, Progress::waits(status, wait), whole_milliseconds(now))
 }
 
 /// What remains of a plan that would disrupt something on a view that could not be confirmed: its status says why.
 fn unconfirmed(world: &World, why: &Arc<str>, now: Timestamp) -> Decision {
     let reason = Reason::ViewUnconfirmed { why: Arc::clone(why) };
     if world.rollout.deleting {
-        let message = format!("the deletion waits: {reason}");
+        let message = format!("The PhasedRollout is not deleted yet. {reason}");
         let note = world.note(reason.severity(), reason.kind(), message, When::Done);
         let plan = Plan { notes: vec![note], ..Plan::default() };
         return Decision { plan, status: world.rollout.status.clone(), ..Decision::default() };
     }
-    let mut draft = Draft::new(world, now);
-    if let Some(policy) = world.rollout.spec.as_ref().ok().and_then(|spec| Policy::parse(spec).ok()) {
-        draft.warnings = policy.warnings();
-        draft.warnings.extend(world.syntax.iter().cloned());
-    }
-    draft.reword();
-    draft.finish(Some(Wait::Held { reason }))
+    report::plan(world, Progress::waits(reworded(world), Wait::Held { reason }), now)
 }
 
-/// A plan in the making.
-struct Draft<'w> {
-    world: &'w World,
-    now: Timestamp,
-    /// The status as it will be; the rollout's row has the one before.
-    status: PhasedRolloutStatus,
-    /// Writes to the set and its pods, in order, before the status is written.
-    writes: Vec<Action>,
-    warnings: Vec<Warning>,
-    decision: Decision,
+/// The status without what was found out under another wording of the spec: it does not count, whatever the pass gets to
+/// look at.
+fn reworded(world: &World) -> PhasedRolloutStatus {
+    let mut status = world.rollout.status.clone();
+    let is_reworded = status.observed_generation != Some(world.rollout.generation);
+    if let Some(gate) = status.rolling_pod_status.as_mut().filter(|_| is_reworded) {
+        gate::reword(gate);
+    }
+    status
 }
 
-impl<'w> Draft<'w> {
-    fn new(world: &'w World, now: Timestamp) -> Self {
-        Self {
-            world,
-            now,
-            status: world.rollout.status.clone(),
-            writes: Vec::new(),
-            warnings: Vec::new(),
-            decision: Decision::default(),
-        }
+/// Remembers whose partition it is; a set that was created anew is another one.
+fn take_target(managed: &Managed<'_>, status: PhasedRolloutStatus) -> (PhasedRolloutStatus, Effects) {
+    let set = managed.set();
+    let target = Some(Target { name: set.name.to_string(), uid: set.uid.to_string() });
+    if status.target == target {
+        return (status, Effects::default());
     }
+    let message = format!("StatefulSet {} is managed from now on.", set.name);
+    let note = managed.world.note(Severity::Normal, "Managed", message, When::Done);
+    (PhasedRolloutStatus { target, ..forget_target(status) }, Effects::default().note(note))
+}
 
-    /// The status before this pass.
-    fn before(&self) -> &'w PhasedRolloutStatus {
-        &self.world.rollout.status
-    }
-
-    /// The steps of a pass. `None` where there is nothing new to say.
-    fn decide(&mut self) -> Option<Wait> {
-        let policy = match self.world.rollout.spec.as_ref() {
-            Ok(spec) => Policy::parse(spec),
-            Err(error) => Err(vec![Fault::Unreadable(error.clone())]),
-        };
-        let policy = match policy {
-            Ok(policy) => policy,
-            Err(faults) => {
-                let faults = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-                return Some(Wait::InvalidSpec { faults });
-            }
-        };
-        self.warnings = policy.warnings();
-        self.warnings.extend(self.world.syntax.iter().cloned());
-        self.reword();
-        if let ControlFlow::Break(released) = self.release_former(&policy) {
-            return released;
-        }
-        let Some(member) = &self.world.target else {
-            self.forget_target();
-            let set = self.world.rollout.target().unwrap_or_default().to_owned();
-            return Some(Wait::TargetNotFound { set });
-        };
-        let set = &member.set;
-        if set.deleting {
-            return Some(Wait::TargetDeleting { set: set.name.to_string() });
-        }
-        if let Some(other) = self.older_rival(&set.name) {
-            let (set, other) = (set.name.to_string(), other.name.to_string());
-            self.forget_target();
-            return Some(Wait::ManagedByOther { set, other });
-        }
-        let Strategy::RollingUpdate { partition } = set.strategy else {
-            // The gate is kept; there is no partition to hold meanwhile.
-            self.status.partition = None;
-            let (set, strategy) = (set.name.to_string(), set.strategy.to_string());
-            return Some(Wait::WrongStrategy { set, strategy });
-        };
-        self.take_target(set);
-        if policy.suspended {
-            Some(self.suspend(&policy, member, partition))
-        } else {
-            self.manage(&policy, member, partition)
-        }
-    }
-
-    /// What was found out under another wording of the spec does not count, whatever this pass gets to look at. A spec
-    /// that cannot be used asks nothing: the wording behind it is another one again.
-    fn reword(&mut self) {
-        let reworded = self.before().observed_generation != Some(self.world.rollout.generation);
-        if let Some(gate) = self.status.rolling_pod_status.as_mut().filter(|_| reworded) {
-            gate::reword(gate);
-        }
-    }
-
-    fn older_rival(&self, set: &str) -> Option<&'w RolloutRow> {
-        let rollout = &self.world.rollout;
-        let rivals = self.world.others.iter().filter(|other| !other.deleting && other.target() == Some(set));
-        rivals.map(|rival| &**rival).find(|rival| rival.precedes(rollout))
-    }
-
-    /// Remembers whose partition it is; a set that was created anew is another one.
-    fn take_target(&mut self, set: &SetRow) {
-        let target = Target { name: set.name.to_string(), uid: set.uid.to_string() };
-        if self.status.target.as_ref() != Some(&target) {
-            self.forget_target();
-            self.status.target = Some(target);
-            self.announce(Severity::Normal, "Managed", format!("{} is managed from now on", set.name));
-        }
-    }
-
-    fn forget_target(&mut self) {
-        let status = &mut self.status;
-        status.target = None;
-        status.partition = None;
-        status.rolling_pod_status = None;
-        status.failure = None;
-        status.contest = None;
-        status.update_revision = None;
-        status.previous_revision = None;
-        status.adopted_revisions.clear();
-        status.holds_every_pod = false;
-        status.phase = None;
-        status.awaited_approval = None;
-        status.ungated_pods.clear();
-        status.pods.clear();
-    }
-
-    /// Whether the set carries the mark of this rollout.
-    fn is_marked(&self, set: &SetRow) -> bool {
-        set.steering.phased_rollout.as_deref() == Some(&*self.world.rollout.name)
-    }
-
-    fn announce(&mut self, severity: Severity, reason: &'static str, message: String) {
-        let note = self.world.note(severity, reason, message, When::Done);
-        self.decision.plan.notes.push(note);
-    }
-
-    /// Adds a write, and what to report once it is acknowledged, whatever becomes of the status.
-    fn write_and_announce(&mut self, write: Action, reason: &'static str, message: String) {
-        let when = When::Written(write.object().clone());
-        self.writes.push(write);
-        self.decision.plan.notes.push(self.world.note(Severity::Warning, reason, message, when));
-    }
-
-    fn wake_at(&mut self, at: Option<Timestamp>) {
-        let plan = &mut self.decision.plan;
-        plan.wake_at = [plan.wake_at, at].into_iter().flatten().min();
+/// The status without anything that is about a set.
+fn forget_target(status: PhasedRolloutStatus) -> PhasedRolloutStatus {
+    PhasedRolloutStatus {
+        target: None,
+        partition: None,
+        rolling_pod_status: None,
+        failure: None,
+        contest: None,
+        update_revision: None,
+        previous_revision: None,
+        adopted_revisions: Vec::new(),
+        holds_every_pod: false,
+        phase: None,
+        awaited_approval: None,
+        ungated_pods: Vec::new(),
+        pods: Vec::new(),
+        ..status
     }
 }
 

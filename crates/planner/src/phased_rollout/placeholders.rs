@@ -11,7 +11,7 @@ const NO_POD: &str = "-";
 
 /// What a query may name of the step it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject<'a> {
+pub struct QueryContext<'a> {
     /// The namespace.
     pub namespace: &'a str,
     /// The set.
@@ -24,7 +24,7 @@ pub struct Subject<'a> {
     pub revision: &'a str,
 }
 
-impl Subject<'_> {
+impl QueryContext<'_> {
     /// Fills the placeholders in; whatever else stands between braces is none of them and stays.
     pub fn fill(&self, expr: &str) -> Result<String, QueryError> {
         let mut filled = Filled(String::with_capacity(expr.len()));

@@ -1,8 +1,8 @@
-use super::{MAX_FILLED_BYTES, Subject};
+use super::{MAX_FILLED_BYTES, QueryContext};
 use crate::phased_rollout::answer::QueryError;
 
-fn subject(updated: Vec<&str>) -> Subject<'_> {
-    Subject { namespace: "prod", set: "web", pod: "web-2", updated, revision: "web-7c9" }
+fn subject(updated: Vec<&str>) -> QueryContext<'_> {
+    QueryContext { namespace: "prod", set: "web", pod: "web-2", updated, revision: "web-7c9" }
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn before_the_first_pod_the_updated_ones_are_none_and_dots_are_dots() {
 
 #[test]
 fn a_value_is_not_filled_in_again() {
-    let subject = Subject { revision: "${pod}", ..subject(vec![]) };
+    let subject = QueryContext { revision: "${pod}", ..subject(vec![]) };
     assert_eq!(subject.fill("${revision}").as_deref(), Ok("${pod}"));
 }
 

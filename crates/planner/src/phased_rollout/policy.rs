@@ -10,6 +10,7 @@ use sts_plus_api::phased_rollout::{
 };
 
 use super::answer::Extent;
+use crate::reason::sentence;
 
 /// Checks of one rollout: each is a query per period, and all of them must fit on a screen.
 pub const MAX_CHECKS: usize = 16;
@@ -28,8 +29,6 @@ pub struct Policy {
     pub suspended: bool,
     /// What becomes of the partition then.
     pub suspend: ReleasePolicy,
-    /// What becomes of the partition when the set is left.
-    pub deletion: ReleasePolicy,
     /// Whether the user has paused the rollout.
     pub paused: bool,
     /// Where somebody has to agree.
@@ -167,17 +166,17 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoScheme { check } => {
-                write!(f, "the url of {check} has no scheme: http:// is used")
+                write!(f, "The url of {check} has no scheme: http:// is used.")
             }
             Self::DeadlineTooShort { check } => {
                 write!(
                     f,
-                    "progressDeadlineSeconds is shorter than {check} takes at best: every gate will fail"
+                    "progressDeadlineSeconds is shorter than {check} takes at best: every gate will fail."
                 )
             }
-            Self::Syntax { check, fault } => {
-                write!(f, "the query of {check} does not look like PromQL, the server decides: {fault}")
-            }
+            Self::Syntax { check, fault } => f.write_str(&sentence(format!(
+                "The query of {check} does not look like PromQL; the server decides: {fault}"
+            ))),
         }
     }
 }
@@ -215,7 +214,6 @@ impl Policy {
         Ok(Self {
             suspended: spec.suspended(),
             suspend: spec.suspend_policy,
-            deletion: spec.deletion_policy,
             paused: spec.paused,
             approval: spec.approval,
             verify_last: spec.verify_last,

@@ -6,131 +6,157 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use sts_plus_api::phased_rollout::{OnFailure, Phase};
+use sts_plus_api::phased_rollout::{OnFailure, Phase, PhasedRolloutStatus};
 
-use super::approval::RETRY;
-use super::manage::Scene;
-use super::wait::Wait;
-use super::{Draft, Ended};
+use super::adoption::is_adopted;
+use super::approval::{RETRY, approval_for, is_given, used_up};
+use super::course::ended;
+use super::partition::{Held, hold};
+use super::progress::{Effects, Progress};
+use super::situation::Scene;
+use super::wait::{Wait, denied_for};
+use super::{Ended, rolling};
+use crate::disruption::Gatekeeper;
 use crate::health::Why;
 use crate::ordinal;
-use crate::plan::Action;
+use crate::plan::{Action, When};
 use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::reason::Severity;
 
-impl Draft<'_> {
-    /// Whether the revision has failed and its pods shall go back.
-    pub(super) fn is_to_roll_back(&self) -> bool {
-        let back = self.status.failure.as_ref().is_some_and(|failure| failure.action == OnFailure::Rollback);
-        back && !planted::has(Bug::RollbackForgotten)
-    }
+/// Whether the revision has failed and its pods shall go back.
+pub(super) fn is_due(status: &PhasedRolloutStatus) -> bool {
+    let back = status.failure.as_ref().is_some_and(|failure| failure.action == OnFailure::Rollback);
+    back && !planted::has(Bug::RollbackForgotten)
+}
 
-    /// Brings the pods of a failed revision back, and then waits for another template.
-    pub(super) fn roll_back(&mut self, scene: &Scene<'_>) -> Wait {
-        let approval = self.approval_for(scene.update, RETRY);
-        if self.is_given(&approval) {
-            self.use_up(approval);
-            self.status.failure = None;
-            self.announce(Severity::Normal, "Approved", format!("revision {} is tried again", scene.update));
-            return self.start(scene, true);
-        }
-        self.status.awaited_approval = Some(approval.clone());
-        if let Some(wait) = self.hold(scene.set(), scene.partition, scene.set().replicas) {
-            return wait;
-        }
-        let why = self.status.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
-        if let Some(wait) = self.bring_back(scene, scene.current, &why) {
-            return wait;
-        }
-        // The way back ends once; a pod that is down later is no rollback.
-        if self.status.rollout_end_time.is_none() {
-            if !scene.health.all_ready() {
-                self.wake_at(scene.health.changes_at);
-                return Wait::RollingBack { revision: scene.current.to_owned(), why, held: None };
+/// Reverts the pods of a failed revision, and then waits for another template.
+pub(super) fn roll_back(scene: &Scene<'_>, status: PhasedRolloutStatus, effects: Effects) -> Progress {
+    let approval = approval_for(&status, scene.update, RETRY);
+    if is_given(scene.rollout(), &approval) {
+        let status = PhasedRolloutStatus { failure: None, ..used_up(status, approval) };
+        let message = format!("Revision {} is retried.", scene.update);
+        let note = scene.managed.world.note(Severity::Normal, "Approved", message, When::Done);
+        return rolling::start(scene, status, effects.note(note), true);
+    }
+    let status = PhasedRolloutStatus { awaited_approval: Some(approval.clone()), ..status };
+    let Held { mut status, contested, effects } =
+        hold(&scene.managed, status, scene.set().replicas).after(effects);
+    if let Some(wait) = contested {
+        return Progress::new(status, wait, effects);
+    }
+    let why = status.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
+    let changed = changed_pods(scene, &status, scene.current);
+    if !changed.is_empty() {
+        return revert(scene, status, (changed, scene.current, &why), effects);
+    }
+    let revision = scene.current.to_owned();
+    // The way back ends once; a pod that is down later is no rollback.
+    let ends = status.rollout_end_time.is_none();
+    if ends && !scene.health.all_ready() {
+        let wait = Wait::RollingBack { revision, why, held: None };
+        return Progress::new(status, wait, effects.wake(scene.health.changes_at));
+    }
+    let effects = if ends { effects.end(Ended::RolledBack) } else { effects };
+    status = if ends { ended(scene, status) } else { status };
+    status.ungated_pods.clear();
+    let rollout = scene.rollout().name.to_string();
+    let wait = Wait::RolledBack { rollout, approval, failed: scene.update.to_owned(), revision };
+    Progress::new(status, wait, effects)
+}
+
+/// The pods that are to be reverted to a revision. Those that the set was created over are not: their gates are ahead.
+pub(super) fn changed_pods<'s>(
+    scene: &Scene<'s>,
+    status: &PhasedRolloutStatus,
+    revision: &str,
+) -> Vec<&'s Arc<PodRow>> {
+    let member = scene.member();
+    let changed = |pod: &&Arc<PodRow>| {
+        pod.revision.as_deref() != Some(revision)
+            && member.wanted_ordinal(pod).is_some()
+            && !is_adopted(status, pod)
+    };
+    member.pods.iter().filter(changed).collect()
+}
+
+/// Deletes changed pods, as far as they may be. Nothing is deleted before the partition is known to the set's own
+/// controller: it would build the same pods again.
+pub(super) fn revert(
+    scene: &Scene<'_>,
+    status: PhasedRolloutStatus,
+    (mut pods, revision, why): (Vec<&Arc<PodRow>>, &str, &str),
+    effects: Effects,
+) -> Progress {
+    let waits = |held| Wait::RollingBack { revision: revision.to_owned(), why: why.to_owned(), held };
+    if scene.managed.policy.paused {
+        let status = PhasedRolloutStatus { phase: Some(Phase::RollingBack), ..status };
+        let wait = Wait::Paused { rollout: scene.rollout().name.to_string() };
+        return Progress::new(status, wait, effects);
+    }
+    if !effects.writes.is_empty() {
+        return Progress::new(status, waits(None), effects);
+    }
+    pods.retain(|pod| !pod.terminating);
+    let broken = |pod: &PodRow| matches!(scene.health.why_down(&pod.name), Some(Why::Broken(_)));
+    // Dead ones first: they may be deleted when others may not. The newest is the lowest: a rolling update proceeds from
+    // the highest ordinal down.
+    pods.sort_by(|left, right| {
+        let urgency = |pod: &PodRow| Reverse((pod.is_dead(), broken(pod)));
+        urgency(left).cmp(&urgency(right)).then_with(|| ordinal::natural(&left.name, &right.name))
+    });
+    let domain = scene.domain();
+    let mut gatekeeper = Gatekeeper::new(&domain);
+    let (mut deletions, mut denial) = (Vec::new(), None);
+    for pod in pods {
+        match gatekeeper.ask_back(&scene.set().name, pod) {
+            Ok(permit) => deletions.push(Action::delete(&permit)),
+            Err(denied) => {
+                denial = Some(denied);
+                break;
             }
-            self.end(Ended::RolledBack);
-        }
-        self.status.ungated_pods.clear();
-        Wait::RolledBack {
-            rollout: self.world.rollout.name.to_string(),
-            approval,
-            failed: scene.update.to_owned(),
-            revision: scene.current.to_owned(),
         }
     }
-
-    /// Deletes pods of another revision, as far as they may be; `None` when there are none. Pods that the set was created
-    /// over are not brought back: their gates are ahead. Nothing is deleted before the partition is known to the set's own
-    /// controller: it would build the same pods again.
-    pub(super) fn bring_back(&mut self, scene: &Scene<'_>, revision: &str, why: &str) -> Option<Wait> {
-        let set = scene.set();
-        let changed = |pod: &&Arc<PodRow>| {
-            pod.revision.as_deref() != Some(revision)
-                && scene.member.wanted_ordinal(pod).is_some()
-                && !self.is_adopted(pod)
-        };
-        let mut pods: Vec<_> = scene.member.pods.iter().filter(changed).collect();
-        if pods.is_empty() {
-            return None;
+    let effects = effects.denied(&denial);
+    match denial {
+        Some(denial) if deletions.is_empty() => {
+            Progress::new(status, waits(Some(denied_for(&denial))), effects.wake(domain.changes_at()))
         }
-        let waits =
-            |held| Some(Wait::RollingBack { revision: revision.to_owned(), why: why.to_owned(), held });
-        if scene.policy.paused {
-            self.status.phase = Some(Phase::RollingBack);
-            return Some(Wait::Paused { rollout: self.world.rollout.name.to_string() });
+        _ => {
+            let deleted = Effects { writes: deletions, ..Effects::default() };
+            Progress::new(status, waits(None), effects.and(deleted))
         }
-        if !self.writes.is_empty() {
-            return waits(None);
-        }
-        pods.retain(|pod| !pod.terminating);
-        let broken = |pod: &PodRow| matches!(scene.health.why_down(&pod.name), Some(Why::Broken(_)));
-        // Dead ones first: they may be deleted when others may not. The newest is the lowest: a rolling update proceeds from
-        // the highest ordinal down.
-        pods.sort_by(|left, right| {
-            let urgency = |pod: &PodRow| Reverse((pod.is_dead(), broken(pod)));
-            urgency(left).cmp(&urgency(right)).then_with(|| ordinal::natural(&left.name, &right.name))
-        });
-        let domain = self.domain(scene.member);
-        let mut gatekeeper = self.gatekeeper(&domain);
-        for pod in pods {
-            match gatekeeper.ask_back(&set.name, pod) {
-                Ok(permit) => self.writes.push(Action::delete(&permit)),
-                Err(reason) if self.writes.is_empty() => {
-                    self.wake_at(domain.iter().filter_map(|guarded| guarded.health().changes_at).min());
-                    return waits(Some(reason));
-                }
-                Err(_) => break,
-            }
-        }
-        waits(None)
     }
+}
 
-    /// Replaces pods of a revision that was superseded before it worked. They are below the partition, so that nobody
-    /// else does, and no gate passes while they are down. A pod that serves stays until it is reached, and so does one that
-    /// the set was created over, unless it is dead: it may serve again.
-    pub(super) fn replace_stuck(&mut self, scene: &Scene<'_>) {
-        if scene.policy.paused || !self.writes.is_empty() {
-            return;
-        }
-        let previous = self.status.previous_revision.clone();
-        let stuck = |pod: &&Arc<PodRow>| {
-            let revision = pod.revision.as_deref();
-            let known = [Some(scene.update), Some(scene.current), previous.as_deref()];
-            let superseded = !known.contains(&revision);
-            let down = matches!(scene.health.why_down(&pod.name), Some(Why::Broken(_) | Why::NotReady));
-            let lost = pod.is_dead() || !self.is_adopted(pod);
-            superseded && down && lost && scene.member.wanted_ordinal(pod).is_some()
-        };
-        let domain = self.domain(scene.member);
-        let mut gatekeeper = self.gatekeeper(&domain);
-        let pods: Vec<_> = scene.member.pods.iter().filter(stuck).collect();
-        for pod in pods {
-            if let Ok(permit) = gatekeeper.ask_back(&scene.set().name, pod) {
+/// Replaces pods of a revision that was superseded before it worked. They are below the partition, so that nobody
+/// else does, and no gate passes while they are down. A pod that serves stays until it is reached, and so does one that
+/// the set was created over, unless it is dead: it may serve again.
+pub(super) fn replace_stuck(scene: &Scene<'_>, status: &PhasedRolloutStatus) -> Effects {
+    let known = [Some(scene.update), Some(scene.current), status.previous_revision.as_deref()];
+    let stuck = |pod: &&Arc<PodRow>| {
+        let superseded = !known.contains(&pod.revision.as_deref());
+        let down = matches!(scene.health.why_down(&pod.name), Some(Why::Broken(_) | Why::NotReady));
+        let lost = pod.is_dead() || !is_adopted(status, pod);
+        superseded && down && lost && scene.member().wanted_ordinal(pod).is_some()
+    };
+    let pods: Vec<_> = scene.member().pods.iter().filter(stuck).collect();
+    if scene.managed.policy.paused || pods.is_empty() {
+        return Effects::default();
+    }
+    let domain = scene.domain();
+    let mut gatekeeper = Gatekeeper::new(&domain);
+    pods.into_iter().fold(Effects::default(), |effects, pod| {
+        match gatekeeper.ask_back(&scene.set().name, pod) {
+            Ok(permit) => {
+                let deletion = Action::delete(&permit);
                 let message =
-                    format!("{} is of a superseded revision and not available: it is replaced", pod.name);
-                self.write_and_announce(Action::delete(&permit), "StuckPodReplaced", message);
+                    format!("{} is replaced: it is of a superseded revision and not available.", pod.name);
+                let when = When::Written(deletion.object().clone());
+                let note = scene.managed.world.note(Severity::Warning, "StuckPodReplaced", message, when);
+                effects.write(deletion).note(note)
             }
+            Err(denial) => effects.denied([&denial]),
         }
-    }
+    })
 }

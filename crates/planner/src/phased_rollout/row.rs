@@ -5,8 +5,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sts_plus_api::keys;
-use sts_plus_api::phased_rollout::{PhasedRolloutSpec, PhasedRolloutStatus};
+use sts_plus_api::phased_rollout::{PhasedRolloutSpec, PhasedRolloutStatus, ReleasePolicy};
 
+use super::policy::{Fault, Policy};
 use crate::plan::{Action, Kind, Object, Precondition};
 use crate::set::SetRow;
 
@@ -31,16 +32,42 @@ pub struct RolloutRow {
     pub finalizers: Vec<String>,
     /// The value of the annotation `sts.plus/approve`.
     pub approve: Option<Box<str>>,
-    /// Its spec, or why it cannot be read.
-    pub spec: Result<PhasedRolloutSpec, String>,
+    /// Its spec.
+    pub spec: ParsedSpec,
     /// Its status; one that cannot be read counts as absent and is written anew.
     pub status: PhasedRolloutStatus,
+}
+
+/// A spec, parsed once, when it is read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParsedSpec {
+    /// The set that it names, also where something else is wrong with it; `None` where it cannot be read.
+    pub target: Option<Box<str>>,
+    /// What becomes of the partition when a set is released. `Freeze` where the spec cannot be read: it does not say what to
+    /// do, so nothing moves.
+    pub deletion: ReleasePolicy,
+    /// What it asks for, or all that is wrong with it.
+    pub policy: Result<Policy, Vec<Fault>>,
+}
+
+impl ParsedSpec {
+    /// Parses a spec.
+    pub fn of(spec: &PhasedRolloutSpec) -> Self {
+        let (target, deletion) = (Some((*spec.target_ref).into()), spec.deletion_policy);
+        Self { target, deletion, policy: Policy::parse(spec) }
+    }
+
+    /// One that cannot be read, and why.
+    pub fn unreadable(error: String) -> Self {
+        let policy = Err(vec![Fault::Unreadable(error)]);
+        Self { target: None, deletion: ReleasePolicy::Freeze, policy }
+    }
 }
 
 impl RolloutRow {
     /// The set that it names.
     pub fn target(&self) -> Option<&str> {
-        self.spec.as_ref().ok().map(|spec| spec.target_ref.as_str())
+        self.spec.target.as_deref()
     }
 
     /// The set that it has managed so far.

@@ -2,11 +2,13 @@
 //! the log and the command line print the same value.
 
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use sts_plus_api::phased_rollout::{GateState, Phase, ReleasePolicy};
 
-use crate::reason::{Reason, Severity};
+use crate::disruption::{Denial, MAX_MEMBERS};
+use crate::reason::{Budget, Reason, Severity, sentence};
 
 /// Why a rollout is where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,7 +242,7 @@ impl Wait {
         let release = match self {
             Self::UpToDate { .. } | Self::GatePassed { .. } | Self::Releasing { .. } => return None,
             Self::TargetNotFound { set } => format!("a StatefulSet {set} is created in this namespace"),
-            Self::TargetDeleting { set } => format!("{set} is gone and created anew"),
+            Self::TargetDeleting { set } => format!("{set} is deleted and created again"),
             Self::ManagedByOther { other, .. } => format!("{other} is deleted or names another target"),
             Self::WrongStrategy { set, .. } => {
                 format!("spec.updateStrategy.type of {set} is RollingUpdate")
@@ -255,13 +257,15 @@ impl Wait {
             Self::PodNotUpdated { pod, revision } => format!("{pod} is of revision {revision}"),
             Self::PodsNotAvailable { .. } => "every pod is available".to_owned(),
             Self::InitialDelay { until } => format!("it is {until}"),
-            Self::Checks { .. } => "every check has passed often enough in a row".to_owned(),
-            Self::ChecksFailing { check, .. } => {
-                format!("{check} passes again, or the template is changed to one with which it does")
+            Self::Checks { .. } => {
+                "every check has passed as many times in succession as it has to".to_owned()
             }
-            Self::PrometheusError { check, .. } => format!("{check} is answered again"),
+            Self::ChecksFailing { check, .. } => {
+                format!("{check} passes, or the template is changed")
+            }
+            Self::PrometheusError { check, .. } => format!("{check} gets an answer"),
             Self::PrometheusConfigError { check, .. } => {
-                format!("what {check} needs is corrected: its query, its url or its Secret")
+                format!("the query, the url or the Secret of {check} is corrected")
             }
             Self::Approval { rollout, approval, .. } => format!(
                 "the annotation sts.plus/approve is {approval} (sts-plus approve phasedrollout/{rollout})"
@@ -272,14 +276,10 @@ impl Wait {
             Self::NotPromoted { revision } => {
                 format!("the StatefulSet controller reports {revision} as currentRevision")
             }
-            // The budget of a rollout group is not ours: one pod at a time goes back.
-            Self::RollingBack { held: Some(Reason::BudgetSpent { .. }), .. } => {
-                "every pod is available".to_owned()
-            }
             Self::Held { reason } | Self::RollingBack { held: Some(reason), .. } => return reason.release(),
             Self::PartitionContested { manager, until } => {
                 format!(
-                    "{manager} leaves spec.updateStrategy.rollingUpdate.partition alone, or it is {until}"
+                    "{manager} stops writing spec.updateStrategy.rollingUpdate.partition, or it is {until}"
                 )
             }
             Self::GateFailed { restore: Some(restore), .. } => {
@@ -301,83 +301,101 @@ impl Wait {
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TargetNotFound { set } => write!(f, "there is no StatefulSet {set} in this namespace"),
-            Self::TargetDeleting { set } => write!(f, "the StatefulSet {set} is being deleted"),
+            Self::TargetNotFound { set } => write!(f, "StatefulSet {set} does not exist in this namespace."),
+            Self::TargetDeleting { set } => write!(f, "StatefulSet {set} is being deleted."),
             Self::ManagedByOther { set, other } => {
-                write!(f, "{set} is managed by the older PhasedRollout {other}")
+                write!(f, "{set} is managed by the older PhasedRollout {other}.")
             }
             Self::WrongStrategy { set, strategy } => {
-                write!(f, "spec.updateStrategy.type of {set} is {strategy} and not RollingUpdate")
+                write!(f, "spec.updateStrategy.type of {set} is {strategy}, not RollingUpdate.")
             }
-            Self::InvalidSpec { faults } => write!(f, "the spec cannot be used: {faults}"),
-            Self::Releasing { set } => write!(f, "lets the former target {set} go"),
+            Self::InvalidSpec { faults } => f.write_str(&sentence(format!("The spec is invalid: {faults}"))),
+            Self::Releasing { set } => write!(f, "Releasing the former target {set}."),
             Self::Suspended { policy: ReleasePolicy::Resume } => {
-                f.write_str("gating is suspended: the set rolls as Kubernetes does it")
+                f.write_str("Gating is suspended: the StatefulSet controller rolls the set without checks.")
             }
             Self::Suspended { policy: ReleasePolicy::Freeze } => {
-                f.write_str("gating is suspended: the partition keeps its value and nothing moves")
+                f.write_str("Gating is suspended: the partition keeps its value and no pod is replaced.")
             }
             Self::NotObserved { generation } => write!(
                 f,
-                "waits because the StatefulSet controller has not reported its revisions for generation {generation}"
+                "Waiting for the StatefulSet controller to report the revisions of generation {generation}."
             ),
-            Self::UpToDate { revision } => write!(f, "all pods are of revision {revision}"),
+            Self::UpToDate { revision } => write!(f, "All pods are of revision {revision}."),
             Self::PodNotUpdated { pod, revision } => {
-                write!(f, "waits for {pod} to be replaced by one of revision {revision}")
+                write!(f, "Waiting for {pod} to be replaced by a pod of revision {revision}.")
             }
-            Self::PodsNotAvailable { down } => write!(f, "waits because not all pods are available: {down}"),
-            Self::InitialDelay { until } => write!(f, "all pods are available; the checks begin at {until}"),
-            Self::Checks { progress } => write!(f, "waits for the checks: {progress}"),
+            Self::PodsNotAvailable { down } => write!(f, "Blocked: not all pods are available ({down})."),
+            Self::InitialDelay { until } => write!(f, "All pods are available. The checks begin at {until}."),
+            Self::Checks { progress } => write!(f, "Waiting for the checks: {progress}."),
             Self::ChecksFailing { check, failures, value } => {
-                write!(f, "{check} has failed {}: {value}", in_a_row(*failures))
+                f.write_str(&sentence(format!("{check} has failed {}: {value}", in_succession(*failures))))
             }
             Self::PrometheusError { check, error } | Self::PrometheusConfigError { check, error } => {
-                write!(f, "{check} gets no verdict: {error}")
+                f.write_str(&sentence(format!("{check} gets no verdict: {error}")))
             }
             Self::Approval { revision, given: None, .. } => {
-                write!(f, "waits for somebody to approve revision {revision}")
+                write!(f, "Waiting for approval of revision {revision}.")
             }
             Self::Approval { revision, given: Some(given), .. } => write!(
                 f,
-                "waits for somebody to approve revision {revision}; the approval that is given, {given}, is for another step, or has been used"
+                "Waiting for approval of revision {revision}. The approval that is given, {given}, is for another step, or has been used."
             ),
-            Self::Paused { .. } => f.write_str("paused by spec.paused"),
+            Self::Paused { .. } => f.write_str("Paused by spec.paused."),
             Self::GatePassed { partition, pod: Some(pod) } => {
-                write!(f, "the gate at partition {partition} has passed: {pod} is next")
+                write!(f, "The gate at partition {partition} has passed. {pod} is replaced next.")
             }
-            Self::GatePassed { pod: None, .. } => f.write_str("the final gate has passed"),
+            Self::GatePassed { pod: None, .. } => f.write_str("The final gate has passed."),
             Self::NotPromoted { revision } => {
-                write!(f, "waits for the StatefulSet controller to call {revision} the current revision")
+                write!(f, "Waiting for the StatefulSet controller to report {revision} as currentRevision.")
             }
             Self::Held { reason } => reason.fmt(f),
             Self::PartitionContested { manager, until } => {
-                write!(f, "{manager} keeps writing the partition; it is restored again at {until}")
+                write!(f, "{manager} keeps writing the partition. It is restored again at {until}.")
             }
             Self::GateFailed { revision, why, restore: None, .. } => {
-                write!(f, "revision {revision} has failed its gate and stays where it is: {why}")
+                write!(f, "{} No further pod is replaced.", gate_failed(revision, why))
             }
             Self::GateFailed { revision, why, restore: Some(restore), .. } => write!(
                 f,
-                "revision {revision} has failed its gate: {why}. It is the current revision of the set, so there is nothing to roll back to; the revision to restore is {restore}"
+                "{} It is the current revision of the set, so there is nothing to roll back to; the revision to restore is {restore}.",
+                gate_failed(revision, why)
             ),
             Self::RollingBack { revision, why, held: None } => {
-                write!(f, "brings the changed pods back to revision {revision}: {why}")
+                f.write_str(&sentence(format!("Rolling back to revision {revision}: {why}")))
             }
-            Self::RollingBack { revision, held: Some(Reason::BudgetSpent { down, .. }), .. } => write!(
-                f,
-                "brings the changed pods back to revision {revision}, one at a time, and waits because pods are down: {down}"
-            ),
             Self::RollingBack { revision, held: Some(reason), .. } => {
-                write!(f, "brings the changed pods back to revision {revision} and {reason}")
+                write!(f, "Rolling back to revision {revision}. {reason}")
             }
             Self::RolledBack { failed, revision, .. } => {
-                write!(f, "all pods are back on revision {revision}; revision {failed} has failed")
+                write!(f, "All pods are back on revision {revision}. Revision {failed} has failed.")
             }
         }
     }
 }
 
-/// `once`, or how many times in a row.
-pub(super) fn in_a_row(times: i32) -> String {
-    if times == 1 { "once".to_owned() } else { format!("{times} times in a row") }
+/// What a denial of the gatekeeper is for a rollout: it replaces one pod at a time, whatever `rollout-max-unavailable` says.
+pub(super) fn denied_for(denial: &Denial) -> Reason {
+    match denial {
+        Denial::TooManySets { sets, .. } => Reason::TooManySets { sets: *sets, limit: MAX_MEMBERS },
+        Denial::OtherSetNotReady { health, .. } => Reason::other_set_not_ready(health),
+        Denial::OtherSetDisturbed { set, disturbance } => {
+            Reason::OtherSetDisturbed { set: Arc::clone(&set.name), disturbance: disturbance.clone() }
+        }
+        Denial::OtherSetPermitted { set, .. } => Reason::WaitingForTurn { set: Arc::clone(&set.name) },
+        Denial::BudgetSpent { health, .. } => {
+            Reason::BudgetSpent { down: health.summary(), budget: Budget::OnePod }
+        }
+        Denial::NotInDomain { set } => Reason::NotInDomain { set: Arc::clone(&set.name) },
+    }
+}
+
+/// What is reported of a revision whose gate has failed, also as an event.
+pub(super) fn gate_failed(revision: &str, why: &str) -> String {
+    sentence(format!("Revision {revision} has failed its gate: {why}"))
+}
+
+/// `once`, or how many times in succession.
+pub(super) fn in_succession(times: i32) -> String {
+    if times == 1 { "once".to_owned() } else { format!("{times} times in succession") }
 }

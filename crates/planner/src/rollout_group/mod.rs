@@ -8,7 +8,7 @@ mod overlap;
 pub mod report;
 pub mod zone;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -16,13 +16,13 @@ use sts_plus_api::keys;
 use sts_plus_api::rollout_status::RolloutStatus;
 
 pub use crate::disruption::MAX_MEMBERS;
-use crate::disruption::{Gatekeeper, Guarded};
+use crate::disruption::{Allowance, Denial, DomainBudget, Gatekeeper};
 use crate::health::Member;
 use crate::ordinal;
-use crate::plan::{Action, Plan, Step};
+use crate::plan::{Action, Awaited, Plan, Step};
 use crate::planted::{self, Bug};
 use crate::reason::{Reason, Refusal};
-use crate::set::SetRow;
+use crate::set::{SetName, SetRow};
 pub use overlap::{Overlap, overlaps};
 use report::{Report, Transition};
 use zone::{Stage, Zone};
@@ -78,13 +78,15 @@ pub struct Decision {
 pub fn plan(world: &World, now: Timestamp) -> Decision {
     let mut members: Vec<_> = world.members.iter().collect();
     members.sort_by(|left, right| ordinal::natural(&left.set.name, &right.set.name));
-    let zones: Vec<_> = members.into_iter().map(|member| Zone::judge(member, &world.memory, now)).collect();
-    let (turn, mut deletions) = match zones.iter().find_map(Zone::foreign_strategy) {
+    let domain = DomainBudget::of(members.iter().copied(), Allowance::OfSet, now);
+    let judged = members.iter().zip(domain.health());
+    let zones: Vec<_> = judged.map(|(member, health)| Zone::judge(member, health, &world.memory)).collect();
+    let Turns { turn, mut deletions, waits_on } = match zones.iter().find_map(Zone::foreign_strategy) {
         _ if zones.len() > MAX_MEMBERS => {
-            (Turn::Skipped(Reason::TooManySets { sets: zones.len(), limit: MAX_MEMBERS }), Vec::new())
+            Turns::skipped(Reason::TooManySets { sets: zones.len(), limit: MAX_MEMBERS })
         }
-        Some(skipped) => (Turn::Skipped(skipped), Vec::new()),
-        None => take_turns(&zones, now),
+        Some(skipped) => Turns::skipped(skipped),
+        None => take_turns(&zones, &domain),
     };
     let mut reports: Vec<_> =
         zones.iter().map(|zone| Report::of(zone, &zones, (&turn, &deletions), world, now)).collect();
@@ -114,7 +116,7 @@ pub fn plan(world: &World, now: Timestamp) -> Decision {
     let steps = [Step::act(deletions), Step::inform(promotions), Step::inform(states)];
     let steps = steps.into_iter().filter(|step| !step.writes.is_empty()).collect();
     let notes = reports.iter().filter_map(Report::note).collect();
-    Decision { plan: Plan { asks: Vec::new(), steps, notes, wake_at }, reports }
+    Decision { plan: Plan { asks: Vec::new(), steps, notes, wake_at, waits_on }, reports }
 }
 
 /// What a set that has left its group still needs: our annotation taken away.
@@ -139,28 +141,60 @@ pub(crate) enum Turn {
         /// Whether pods of it go now.
         moves: bool,
         /// Why no further pod goes now, if one would like to.
-        denied: Option<Reason>,
+        denied: Option<Denial>,
     },
+}
+
+/// Whose turn it is, which pods are deleted now, and what the others wait for.
+struct Turns {
+    turn: Turn,
+    deletions: Vec<Action>,
+    waits_on: Vec<Awaited>,
+}
+
+impl Turns {
+    fn skipped(reason: Reason) -> Self {
+        Self { turn: Turn::Skipped(reason), deletions: Vec::new(), waits_on: Vec::new() }
+    }
 }
 
 /// Decides which pods go now. Dead ones go whosesoever turn it is, as far as the gatekeeper lets them; all others only
 /// while it is the turn of their set.
-fn take_turns(zones: &[Zone<'_>], now: Timestamp) -> (Turn, Vec<Action>) {
-    let domain: Vec<_> =
-        zones.iter().map(|zone| Guarded::of(zone.member, zone.max_unavailable, now)).collect();
-    let mut gatekeeper = Gatekeeper::new(&domain);
-    let mut deletions = Vec::new();
+fn take_turns(zones: &[Zone<'_>], domain: &DomainBudget) -> Turns {
+    let mut gatekeeper = Gatekeeper::new(domain);
+    let (mut deletions, mut denials) = (Vec::new(), Vec::new());
     for zone in zones.iter().filter(|zone| zone.stage() == Stage::Outdated) {
-        let dead = zone.candidates().filter(|pod| pod.is_dead());
-        let permits = dead.map_while(|pod| gatekeeper.ask(zone.name(), pod).ok());
-        deletions.extend(permits.map(|permit| Action::delete(&permit)));
+        for pod in zone.candidates().filter(|pod| pod.is_dead()) {
+            match gatekeeper.ask(zone.name(), pod) {
+                Ok(permit) => deletions.push(Action::delete(&permit)),
+                Err(denial) => {
+                    denials.push(denial);
+                    break;
+                }
+            }
+        }
     }
     let turn = match first_not_done(zones) {
         None => Turn::Nobody,
         Some(zone) if zone.stage() == Stage::HoldsUp => Turn::HeldUpBy(Arc::clone(zone.name())),
         Some(zone) => roll(zone, &mut gatekeeper, &mut deletions),
     };
-    (turn, deletions)
+    let waits_on = waits_on(zones, &turn, &denials);
+    Turns { turn, deletions, waits_on }
+}
+
+/// What keeps pods from being deleted: what they were denied for, and the set that has the turn without being rolled.
+fn waits_on(zones: &[Zone<'_>], turn: &Turn, denials: &[Denial]) -> Vec<Awaited> {
+    let is_outdated = zones.iter().any(|zone| zone.stage() == Stage::Outdated);
+    let denied = match turn {
+        Turn::Rolling { denied, .. } => denied.as_ref(),
+        Turn::Skipped(_) | Turn::Nobody | Turn::HeldUpBy(_) => None,
+    };
+    let holds_up =
+        zones.iter().filter(|zone| is_outdated && matches!(turn, Turn::HeldUpBy(set) if set == zone.name()));
+    let holds_up = holds_up.map(|zone| Awaited::Set(SetName::from(&*zone.member.set)));
+    let awaited: BTreeSet<_> = denials.iter().chain(denied).map(Denial::awaited).chain(holds_up).collect();
+    awaited.into_iter().collect()
 }
 
 /// Finds the first set that is not done: the one with pods down if there is exactly one such set, so that a
@@ -189,8 +223,8 @@ fn roll(zone: &Zone<'_>, gatekeeper: &mut Gatekeeper<'_>, deletions: &mut Vec<Ac
         }
         match gatekeeper.ask(zone.name(), pod) {
             Ok(permit) => deletions.push(Action::delete(&permit)),
-            Err(reason) => {
-                denied = Some(reason);
+            Err(denial) => {
+                denied = Some(denial);
                 break;
             }
         }

@@ -11,10 +11,10 @@ use sts_plus_api::rollout_status::RolloutStatus;
 use super::zone::Zone;
 use super::{OBSERVATION_GRACE, Turn, World};
 use crate::amount::DEFAULT_MAX_UNAVAILABLE;
-use crate::disruption::Disturbance;
+use crate::disruption::{Denial, Disturbance, MAX_MEMBERS};
 use crate::health::Why;
 use crate::plan::{Action, Note};
-use crate::reason::{Reason, Refusal};
+use crate::reason::{Budget, Reason, Refusal, sentence};
 use crate::set::SetRow;
 
 /// What is said about one set.
@@ -107,23 +107,24 @@ impl fmt::Display for Warning {
         match self {
             Self::BadMaxUnavailable { value } => write!(
                 f,
-                "the annotation {} is {:?}, which is neither a positive number nor a percentage from 1% to 100%: {} is used",
+                "The annotation {} is {:?}, which is neither a positive number nor a percentage from 1% to 100%: {} is used.",
                 keys::MAX_UNAVAILABLE,
                 shorten(value),
                 DEFAULT_MAX_UNAVAILABLE
             ),
             Self::SelectorOverlap { other } => write!(
                 f,
-                "its selector also matches the pods of {other}: pods count for the set that controls them"
+                "The selector also matches the pods of {other}. Pods count for the set that controls them."
             ),
             Self::WriteRefused { refusal } => {
-                write!(f, "its state cannot be written on it, the rollout does not depend on that: {refusal}")
+                f.write_str(&sentence(format!(
+                    "The state cannot be written on the set, and the rollout does not depend on it: {refusal}"
+                )))
             }
-            Self::ReleaseRefused { refusal } => write!(
-                f,
-                "it has left its rollout group, and the annotation {} cannot be removed from it: {refusal}",
+            Self::ReleaseRefused { refusal } => f.write_str(&sentence(format!(
+                "The set has left its rollout group, and the annotation {} cannot be removed from it: {refusal}",
                 keys::ROLLOUT_STATUS
-            ),
+            ))),
         }
     }
 }
@@ -261,13 +262,29 @@ fn blocked(zone: &Zone<'_>, world: &World) -> Option<Reason> {
     unconfirmed.or_else(|| refusal.map(|refusal| Reason::WriteRefused { refusal }))
 }
 
+/// What a denial is for a set of a rollout group.
+fn denied_for(denial: &Denial) -> Reason {
+    match denial {
+        Denial::TooManySets { sets, .. } => Reason::TooManySets { sets: *sets, limit: MAX_MEMBERS },
+        Denial::OtherSetNotReady { health, .. } => Reason::other_set_not_ready(health),
+        Denial::OtherSetDisturbed { set, disturbance } => {
+            Reason::OtherSetDisturbed { set: Arc::clone(&set.name), disturbance: disturbance.clone() }
+        }
+        Denial::OtherSetPermitted { set, .. } => Reason::WaitingForTurn { set: Arc::clone(&set.name) },
+        Denial::BudgetSpent { health, max_unavailable, .. } => {
+            Reason::BudgetSpent { down: health.summary(), budget: Budget::MaxUnavailable(*max_unavailable) }
+        }
+        Denial::NotInDomain { set } => Reason::NotInDomain { set: Arc::clone(&set.name) },
+    }
+}
+
 /// The state of the set whose turn it is.
-fn rolling(zone: &Zone<'_>, revision: Arc<str>, moves: bool, denied: Option<&Reason>) -> Reason {
+fn rolling(zone: &Zone<'_>, revision: Arc<str>, moves: bool, denied: Option<&Denial>) -> Reason {
     if moves {
         return Reason::Rolling { revision };
     }
-    if let Some(reason @ (Reason::OtherSetNotReady { .. } | Reason::OtherSetDisturbed { .. })) = denied {
-        return reason.clone();
+    if let Some(denial @ (Denial::OtherSetNotReady { .. } | Denial::OtherSetDisturbed { .. })) = denied {
+        return denied_for(denial);
     }
     let down_pods = || zone.member.pods.iter().filter_map(|pod| Some((pod, zone.why_down(pod)?)));
     let of_target = |pod_revision: Option<&str>| pod_revision == Some(&*revision);
@@ -285,7 +302,7 @@ fn rolling(zone: &Zone<'_>, revision: Arc<str>, moves: bool, denied: Option<&Rea
     // An outdated pod that is down without being on its way out was not taken down by this rollout.
     let lost_otherwise = down_pods().any(|(pod, _)| !of_target(pod.revision.as_deref()) && !pod.terminating);
     match denied {
-        Some(reason @ Reason::BudgetSpent { .. }) if lost_otherwise => reason.clone(),
+        Some(denial @ Denial::BudgetSpent { .. }) if lost_otherwise => denied_for(denial),
         _ => Reason::Rolling { revision },
     }
 }
@@ -294,7 +311,7 @@ fn rolling(zone: &Zone<'_>, revision: Arc<str>, moves: bool, denied: Option<&Rea
 fn waiting(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn) -> Reason {
     let not_ready = |name: &Arc<str>| {
         let other = zones.iter().find(|other| other.name() == name && other.name() != zone.name());
-        other.map(|other| Reason::other_set_not_ready(&other.health))
+        other.map(|other| Reason::other_set_not_ready(other.health))
     };
     let own = || Reason::NotReady { down: zone.health.summary() };
     let rolls = |name: &Arc<str>| {
@@ -302,8 +319,9 @@ fn waiting(zone: &Zone<'_>, zones: &[Zone<'_>], turn: &Turn) -> Reason {
     };
     match turn {
         Turn::HeldUpBy(set) if rolls(set) => Reason::WaitingForTurn { set: Arc::clone(set) },
-        Turn::HeldUpBy(set) | Turn::Rolling { denied: Some(Reason::OtherSetNotReady { set, .. }), .. } => {
-            not_ready(set).unwrap_or_else(own)
+        Turn::HeldUpBy(set) => not_ready(set).unwrap_or_else(own),
+        Turn::Rolling { denied: Some(Denial::OtherSetNotReady { set, .. }), .. } => {
+            not_ready(&set.name).unwrap_or_else(own)
         }
         Turn::Rolling { set, .. } => Reason::WaitingForTurn { set: Arc::clone(set) },
         Turn::Nobody | Turn::Skipped(_) => own(),

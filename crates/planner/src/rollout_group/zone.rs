@@ -3,12 +3,10 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use sts_plus_api::keys;
 use sts_plus_api::rollout_status::RolloutStatus;
 
 use super::Memory;
-use crate::amount::{Amount, DEFAULT_MAX_UNAVAILABLE};
 use crate::health::{Health, Member, Why};
 use crate::ordinal;
 use crate::plan::Action;
@@ -26,9 +24,7 @@ pub struct Zone<'w> {
     /// Its pods of another revision, or of none, that the spec asks for.
     pub outdated: Vec<&'w Arc<PodRow>>,
     /// What is down.
-    pub health: Health,
-    /// How many pods may be down at once.
-    pub max_unavailable: u32,
+    pub health: &'w Health,
     /// The annotation's value, where it could not be used.
     pub bad_max_unavailable: Option<&'w str>,
     /// Whether the user has paused it.
@@ -53,8 +49,8 @@ pub(crate) enum Stage {
 }
 
 impl<'w> Zone<'w> {
-    /// Judges a member at a moment.
-    pub fn judge(member: &'w Member, memory: &Memory, now: Timestamp) -> Self {
+    /// Judges a member of this health.
+    pub fn judge(member: &'w Member, health: &'w Health, memory: &Memory) -> Self {
         let set = &member.set;
         let written = set.steering.rollout_status.as_deref().and_then(RolloutStatus::parse);
         let target = set.target();
@@ -62,15 +58,12 @@ impl<'w> Zone<'w> {
             target.is_some_and(|target| pod.revision.as_deref() != Some(target))
                 && member.wanted_ordinal(pod).is_some()
         });
-        let budget = set.steering.max_unavailable.as_deref();
-        let amount = budget.map_or(Some(Amount::Count(DEFAULT_MAX_UNAVAILABLE)), Amount::parse);
         Self {
             member,
             target,
             outdated: outdated.collect(),
-            health: Health::of(member, now),
-            max_unavailable: amount.map_or(DEFAULT_MAX_UNAVAILABLE, |amount| amount.of(set.replicas)),
-            bad_max_unavailable: budget.filter(|_| amount.is_none()),
+            health,
+            bad_max_unavailable: set.max_unavailable().err(),
             paused: set.steering.paused.as_deref() == Some("true"),
             told: memory.reported.get(&set.uid).cloned().or_else(|| written.clone()),
             written,

@@ -28,7 +28,7 @@ use crate::planted::{self, Bug};
 use claiming::Claiming;
 pub use events::{report, report_refused_revision};
 use history::History;
-use scale::{Draft, Flow};
+use scale::{Flow, SetPass};
 use slots::Slots;
 use status::Status;
 use world::{Standing, World};
@@ -231,19 +231,19 @@ pub fn plan(world: &World, now: Timestamp) -> Result<Decision, Blocked> {
         revision.template()?;
     }
     let slots = Slots::of(world, now);
-    let mut draft = Draft { world, now, history, slots, work: Vec::new(), notes: Vec::new() };
-    let recorded = draft.history.task.take();
-    draft.step(recorded.into_iter().collect());
-    if !world.set.deleting && draft.scale()? == Flow::GoOn {
-        draft.roll();
+    let mut pass = SetPass { world, now, history, slots, work: Vec::new(), notes: Vec::new() };
+    let recorded = pass.history.task.take();
+    pass.step(recorded.into_iter().collect());
+    if !world.set.deleting && pass.scale()? == Flow::GoOn {
+        pass.roll();
     }
-    let status = Status::of(&draft);
-    let (status, status_due) = status.write(&draft);
-    let trim = draft.history.trim(world);
-    let mut decision = Decision { gauges: draft.gauges(), ..Decision::default() };
-    decision.plan.wake_at = [status_due, draft.slots.changes_at()].into_iter().flatten().min();
-    decision.plan.notes = draft.notes;
-    for tasks in draft.work {
+    let status = Status::of(&pass);
+    let (status, status_due) = status.write(&pass);
+    let trim = pass.history.trim(world);
+    let mut decision = Decision { gauges: pass.gauges(), ..Decision::default() };
+    decision.plan.wake_at = [status_due, pass.slots.changes_at()].into_iter().flatten().min();
+    decision.plan.notes = pass.notes;
+    for tasks in pass.work {
         decision.push(tasks, Mode::Act);
     }
     // A revision that could not be stored must not be named: a rollout group would delete pods for it that nobody can

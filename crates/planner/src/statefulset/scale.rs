@@ -22,7 +22,7 @@ const MAX_CREATIONS: usize = 2000;
 const MAX_WIDTH: usize = 500;
 
 /// What a pass does, as it takes shape.
-pub(super) struct Draft<'w> {
+pub(super) struct SetPass<'w> {
     pub(super) world: &'w World,
     pub(super) now: Timestamp,
     pub(super) history: History<'w>,
@@ -58,7 +58,7 @@ impl Item {
     }
 }
 
-impl<'w> Draft<'w> {
+impl<'w> SetPass<'w> {
     /// Appends writes that may be under way together.
     pub(super) fn step(&mut self, tasks: Vec<Task>) {
         if !tasks.is_empty() {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use sts_plus_api::keys;
 
-use super::scale::Draft;
+use super::scale::SetPass;
 use super::slots::is_ready;
 use super::world::{Counts, World};
 use crate::plan::{Action, Precondition, object_of};
@@ -28,8 +28,8 @@ pub(super) struct Status {
 
 impl Status {
     /// Counts the pods; a rolling update is complete when all of them are updated and Ready.
-    pub(super) fn of(draft: &Draft<'_>) -> Self {
-        let Draft { world, history, slots, .. } = draft;
+    pub(super) fn of(pass: &SetPass<'_>) -> Self {
+        let SetPass { world, history, slots, .. } = pass;
         let judge = slots.judge();
         let mut counts = Counts::default();
         for pod in slots.pods() {
@@ -71,13 +71,13 @@ impl Status {
     }
 
     /// The write, if it is due, or the time when it will be.
-    pub(super) fn write(&self, draft: &Draft<'_>) -> (Option<Action>, Option<Timestamp>) {
-        let Draft { world, now, .. } = draft;
+    pub(super) fn write(&self, pass: &SetPass<'_>) -> (Option<Action>, Option<Timestamp>) {
+        let SetPass { world, now, .. } = pass;
         if !self.differs(world) {
             return (None, None);
         }
         let due_in = world.memory.status_age.and_then(|age| STATUS_PACE.checked_sub(age));
-        let at_rest = draft.work.is_empty() && draft.slots.settled();
+        let at_rest = pass.work.is_empty() && pass.slots.settled();
         match due_in.filter(|due_in| !due_in.is_zero()) {
             Some(due_in) if !at_rest && !self.is_news(world) => (None, now.checked_add(due_in).ok()),
             _ => (Some(self.action(world)), None),

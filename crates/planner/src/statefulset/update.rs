@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::scale::Draft;
+use super::scale::SetPass;
 use super::world::Management;
 use super::{Gauges, Task, identity};
 use crate::amount::{Amount, DEFAULT_MAX_UNAVAILABLE};
@@ -11,7 +11,7 @@ use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::set::Strategy;
 
-impl Draft<'_> {
+impl SetPass<'_> {
     /// Replaces outdated pods, where the strategy is to do so.
     pub(super) fn roll(&mut self) {
         if !matches!(self.world.set.strategy, Strategy::RollingUpdate { .. }) {

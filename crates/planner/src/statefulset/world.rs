@@ -36,7 +36,7 @@ pub struct World {
 /// What this process knows beyond its caches. Losing it costs a request, nothing else.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    /// The set as a read that [`super::Ask::Standing`] asked for in this pass found it.
+    /// The set as a read that [`crate::plan::Ask::Read`] asked for in this pass found it.
     pub standing: Option<Standing>,
     /// The revisions that were found to have a name that was to be given to a new one, as read from the server.
     pub taken: BTreeMap<Box<str>, Arc<RevisionRow>>,

@@ -141,7 +141,7 @@ async fn two_groups_whose_selectors_overlap_are_rolled_each_by_itself(scene: Sce
     scene.rolled(&zones, "v2").await;
     for (set, other) in [("left-a", "right-a"), ("right-a", "left-b")] {
         let words = scene.event(set, "Warning", "SelectorOverlap").await;
-        assert!(words.contains("its selector also matches the pods of"), "{other}: {words}");
+        assert!(words.contains("The selector also matches the pods of"), "{other}: {words}");
     }
     assert_eq!(scene.finish().await, 6);
 }

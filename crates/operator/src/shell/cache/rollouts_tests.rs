@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use sts_plus_api::phased_rollout::{PhasedRolloutStatus, Target};
-use sts_plus_planner::phased_rollout::row::RolloutRow;
+use sts_plus_planner::phased_rollout::row::{ParsedSpec, RolloutRow};
 
 use super::{FRONT, Rollouts, Touched};
 
@@ -18,7 +18,7 @@ fn rollout(name: &str, version: u32, target: &str) -> RolloutRow {
         deleting: false,
         finalizers: Vec::new(),
         approve: None,
-        spec: serde_json::from_value(spec).map_err(|error| error.to_string()),
+        spec: ParsedSpec::of(&serde_json::from_value(spec).unwrap()),
         status: PhasedRolloutStatus::default(),
     }
 }

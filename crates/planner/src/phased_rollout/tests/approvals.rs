@@ -73,7 +73,7 @@ fn b_a14_14_a_revision_without_a_step_approves_nothing_and_the_status_names_what
         assert_eq!((cluster.partition(), used(&cluster).len()), (3, 0), "{given}");
         let message = cluster.status().message.clone().unwrap();
         assert!(
-            message.contains(&format!("the approval that is given, {given}, is for another")),
+            message.contains(&format!("The approval that is given, {given}, is for another")),
             "{message}"
         );
         assert!(message.contains("sts.plus/approve is web-new/web-2 ("), "{message}");
@@ -126,7 +126,7 @@ fn b_a14_14_an_approval_retries_a_failed_revision_once_also_when_it_is_kept_in_g
         cluster.approve_as("web-new/retry");
         cluster.quiet();
         assert_eq!(used(&cluster), ["web-new/retry"], "{cluster}");
-        assert_eq!(cluster.announced("Approved"), ["revision web-new is tried again"]);
+        assert_eq!(cluster.announced("Approved"), ["Revision web-new is retried."]);
         assert_eq!((cluster.status().phase, cluster.status().failure.clone()), (Some(Phase::Rolling), None));
         cluster.until(|cluster| cluster.status().failure.is_some());
         cluster.quiet();

@@ -9,6 +9,7 @@ use super::cluster::{Cluster, Reply, SECONDS, WEB, broken, data, empty, series};
 use super::states::at;
 use crate::phased_rollout::answer::{Answer, Data, QueryError};
 use crate::phased_rollout::gate::REJECTED_RETRY;
+use crate::phased_rollout::judge::judge;
 use crate::phased_rollout::plan;
 
 fn failed(message: &str) -> Reply {
@@ -34,7 +35,7 @@ type Row = (&'static str, Reply, Verdict, &'static str, i64);
 fn table() -> Vec<Row> {
     let period = i64::from(SECONDS);
     let rejected = REJECTED_RETRY.as_secs();
-    let ok = "waits for the checks: check passed 1 of 3 times";
+    let ok = "Waiting for the checks: check passed 1 of 3 times";
     vec![
         ("data", data(), Verdict::Pass, ok, period),
         ("empty", empty(), Verdict::Fail, "check has failed once: no data", period),
@@ -263,7 +264,8 @@ fn a_check_whose_answers_come_late_and_together_counts_each_once_in_order() {
     let first = cluster.outcomes[0].clone();
     let mut second = first.clone();
     second.asked_at += SignedDuration::from_secs(SECONDS.into());
-    second.answer = empty();
+    let policy = cluster.rollout(WEB).spec.policy.as_ref().unwrap();
+    second.judgement = judge(&policy.checks[0], &empty(), None);
     let mut world = cluster.world(WEB);
     world.outcomes = vec![second.clone(), first.clone(), first, second];
     let gate = plan(&world, cluster.now + SignedDuration::from_secs(60)).status.rolling_pod_status.unwrap();

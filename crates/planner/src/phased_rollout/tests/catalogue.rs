@@ -1,11 +1,12 @@
 //! The scenarios that the catalogue asks for besides those of the peer (A14): how gates are counted, disturbed, crashed
 //! through and left.
 
-use sts_plus_api::phased_rollout::{GateState, Phase, ReleasePolicy};
+use sts_plus_api::phased_rollout::{GateState, Phase, PhasedRolloutSpec, ReleasePolicy};
 
-use super::cluster::{Cluster, NEW, OLD, SUCCESSES, WEB, idle, rolling, rollout, with_replicas};
+use super::cluster::{Cluster, NEW, OLD, SUCCESSES, WEB, idle, rolling, rollout, spec, with_replicas};
 use super::states::{at, mend};
 use crate::phased_rollout::Note;
+use crate::phased_rollout::row::ParsedSpec;
 
 #[test]
 fn b_a14_5_n_pods_have_n_gates_and_one_more_to_verify_the_last() {
@@ -168,7 +169,7 @@ fn b_a14_8_deletion_without_a_set_or_before_anything_was_managed_holds_nothing_u
 #[test]
 fn b_a14_8_a_spec_that_cannot_be_read_moves_nothing_when_deleted() {
     let mut cluster = rolling();
-    cluster.rollout_mut(WEB).spec = Err("targetRef: expected a string".to_owned());
+    cluster.rollout_mut(WEB).spec = ParsedSpec::unreadable("targetRef: expected a string".to_owned());
     cluster.delete_rollout(WEB);
     cluster.pass();
     assert!(cluster.rollouts.is_empty());
@@ -208,7 +209,7 @@ fn b_a14_9_when_the_first_of_two_is_deleted_the_second_goes_on_from_where_it_was
 fn b_a14_9_a_successor_that_is_suspended_does_not_keep_the_set_where_it_was() {
     let mut cluster = at(GateState::WaitForChecks);
     let mut second = rollout("second", WEB);
-    second.spec.as_mut().unwrap().skip_check = true;
+    second.spec = ParsedSpec::of(&PhasedRolloutSpec { skip_check: true, ..spec(WEB) });
     cluster.create_rollout(second);
     cluster.quiet();
     assert_eq!(cluster.partition(), 2, "it has no say yet");

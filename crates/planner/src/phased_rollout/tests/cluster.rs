@@ -16,8 +16,8 @@ use sts_plus_api::phased_rollout::{
 
 use crate::example;
 use crate::phased_rollout::answer::{Answer, Data, QueryError};
-use crate::phased_rollout::gate::{Outcome, Question};
-use crate::phased_rollout::row::RolloutRow;
+use crate::phased_rollout::query::{Outcome, Question};
+use crate::phased_rollout::row::{ParsedSpec, RolloutRow};
 use crate::phased_rollout::{Note, Stretch};
 use crate::pod::{Phase as PodPhase, PodRow};
 use crate::set::{SetRow, Strategy};
@@ -47,6 +47,8 @@ pub(super) struct Cluster {
     pub(super) sets: Vec<SetRow>,
     pub(super) pods: Vec<PodRow>,
     pub(super) rollouts: Vec<RolloutRow>,
+    /// What the user has changed in the spec of a rollout, by its name.
+    pub(super) specs: BTreeMap<Arc<str>, PhasedRolloutSpec>,
     /// The revision of each set's template, by the set's UID.
     pub(super) templates: BTreeMap<Arc<str>, String>,
     /// The generation that each set's controller has acted on.
@@ -113,6 +115,7 @@ pub(super) fn with_replicas(replicas: u32) -> Cluster {
         acted_on: [(Arc::clone(&set.uid), set.generation)].into(),
         pods: Vec::new(),
         rollouts: vec![rollout(WEB, WEB)],
+        specs: BTreeMap::new(),
         ordered: true,
         native: true,
         stuck: BTreeSet::new(),
@@ -209,7 +212,7 @@ pub(super) fn rollout(name: &str, target: &str) -> RolloutRow {
         deleting: false,
         finalizers: Vec::new(),
         approve: None,
-        spec: Ok(spec(target)),
+        spec: ParsedSpec::of(&spec(target)),
         status: PhasedRolloutStatus::default(),
     }
 }
@@ -259,8 +262,12 @@ impl Cluster {
 
     pub(super) fn respec_of(&mut self, name: &str, change: impl FnOnce(&mut PhasedRolloutSpec)) {
         let version = self.version();
+        let target = self.rollout(name).target().unwrap_or_default().to_owned();
+        let spec = self.specs.entry(name.into()).or_insert_with(|| spec(&target));
+        change(spec);
+        let parsed = ParsedSpec::of(spec);
         let rollout = self.rollout_mut(name);
-        change(rollout.spec.as_mut().unwrap());
+        rollout.spec = parsed;
         rollout.generation += 1;
         rollout.resource_version = version;
     }

@@ -25,7 +25,7 @@ fn b_a10_1_a_missing_target_is_told_after_a_while_and_taken_when_it_comes() {
     assert_eq!(cluster.condition("Stalled"), Some(("False", "TargetNotFound")));
     assert_eq!(cluster.wake_at, cluster.status().since.map(|since| since + TARGET_GRACE));
     cluster.wake();
-    assert_eq!(cluster.announced("TargetNotFound"), ["there is no StatefulSet web in this namespace"]);
+    assert_eq!(cluster.announced("TargetNotFound"), ["StatefulSet web does not exist in this namespace."]);
     assert_eq!(cluster.condition("Stalled"), Some(("True", "TargetNotFound")));
     cluster.let_pass(3600);
     cluster.quiet();
@@ -43,10 +43,7 @@ fn b_a10_2_a_wrong_strategy_is_named_and_the_set_is_not_touched() {
     cluster.quiet();
     assert_eq!(cluster.set().steering.phased_rollout, None);
     let message = cluster.status().message.as_deref().unwrap();
-    assert!(
-        message.contains("spec.updateStrategy.type of web is OnDelete and not RollingUpdate"),
-        "{message}"
-    );
+    assert!(message.contains("spec.updateStrategy.type of web is OnDelete, not RollingUpdate"), "{message}");
     cluster.reset(|set| set.strategy = Strategy::RollingUpdate { partition: 0 });
     cluster.quiet();
     assert_eq!((cluster.status().phase, cluster.partition()), (Some(Phase::Updated), 3));
@@ -184,7 +181,7 @@ fn b_a10_9_a_revision_changed_midway_starts_from_the_top_and_pods_are_counted_by
     assert!(pods.contains(&(OLD, 2, 2)), "{pods:?}");
     assert_eq!(pods.iter().map(|pods| pods.1).sum::<i32>(), 3);
     let told = cluster.announced("RolloutStarted");
-    assert!(told[1].contains("takes the place of the one being rolled out"), "{told:?}");
+    assert!(told[1].contains("supersedes the one being rolled out"), "{told:?}");
     cluster.finish();
     assert_eq!(cluster.revisions(), ["third"; 3]);
 }
@@ -235,7 +232,7 @@ fn b_a10_10_a_revert_midway_brings_the_changed_pods_back_and_says_so() {
     cluster.quiet();
     cluster.finish();
     assert_eq!(cluster.revisions(), [OLD; 3]);
-    assert_eq!(cluster.announced("RolledBack"), ["all pods are back on revision web-old"]);
+    assert_eq!(cluster.announced("RolledBack"), ["All pods are back on revision web-old."]);
     assert_eq!(cluster.announced("RollingBack").len(), 1);
     let deleted: Vec<_> = cluster.trace.iter().filter(|line| line.starts_with("delete")).collect();
     assert_eq!(deleted, ["delete web-1", "delete web-2"], "the newest first, one at a time: {cluster}");
@@ -402,7 +399,7 @@ fn b_a10_13_a_partition_overwritten_when_idle_is_restored_and_the_writer_named()
     cluster.quiet();
     assert_eq!(cluster.partition(), 3);
     let told = cluster.announced("PartitionRestored");
-    assert_eq!(told, ["argocd has set the partition to 0; it is restored to 3"]);
+    assert_eq!(told, ["argocd has set the partition to 0. It is restored to 3."]);
     assert_eq!(cluster.condition("Conflict"), Some(("True", "PartitionContested")));
     cluster.until(|cluster| cluster.wake_at.is_none());
     assert_eq!(cluster.condition("Conflict"), None, "over after a while");

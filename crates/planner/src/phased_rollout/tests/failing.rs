@@ -109,10 +109,9 @@ fn b_a14_13_after_promotion_rollback_means_pause_and_names_the_revision_to_resto
             );
             let message = cluster.status().message.clone().unwrap();
             assert!(message.contains("the revision to restore is web-old"), "{message}");
-            assert!(
-                message
-                    .contains("until the template is changed, for instance back to that of revision web-old")
-            );
+            assert!(message.contains(
+                "Continues when the template is changed, for instance back to that of revision web-old"
+            ));
             assert!(!cluster.trace.iter().any(|line| line.starts_with("delete")));
             cluster.say(data());
             cluster.edit(OLD);

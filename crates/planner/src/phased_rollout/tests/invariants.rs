@@ -5,15 +5,12 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use sts_plus_api::conditions;
 use sts_plus_api::keys;
-use sts_plus_api::phased_rollout::{
-    Approval, GateState, NoDataPolicy, Phase, PhasedRolloutSpec, ReleasePolicy,
-};
+use sts_plus_api::phased_rollout::{Approval, GateState, NoDataPolicy, Phase, ReleasePolicy};
 
 use super::cluster::{Cluster, partition_of};
 use crate::health::Health;
 use crate::ordinal;
-use crate::phased_rollout::answer::Data;
-use crate::phased_rollout::policy::{Policy, Rule};
+use crate::phased_rollout::policy::Rule;
 use crate::phased_rollout::wait::Wait;
 use crate::phased_rollout::{Decision, World};
 use crate::plan::{Action, Kind, Verb};
@@ -29,7 +26,7 @@ pub(super) fn check(world: &World, plan: &Decision, now: Timestamp) {
             let value = &body["spec"]["updateStrategy"]["rollingUpdate"]["partition"];
             if value.is_null() {
                 assert!(body.get("spec").is_none(), "nothing else is owned");
-                let suspended = world.rollout.spec.as_ref().is_ok_and(PhasedRolloutSpec::suspended);
+                let suspended = world.rollout.spec.policy.as_ref().is_ok_and(|policy| policy.suspended);
                 let kept = body.pointer("/metadata/annotations").is_some();
                 assert_eq!(kept, suspended && !world.rollout.deleting, "the mark stays while it is managed");
                 let disrupts = action.disrupts();
@@ -71,11 +68,11 @@ fn is_guarded(action: &Action) -> bool {
 
 fn may_give_up(world: &World) -> bool {
     let rollout = &world.rollout;
-    let spec = rollout.spec.as_ref().unwrap();
-    let suspended = spec.suspended() && spec.suspend_policy == ReleasePolicy::Resume;
+    let policy = rollout.spec.policy.as_ref().unwrap();
+    let suspended = policy.suspended && policy.suspend == ReleasePolicy::Resume;
     let strays = world.held.iter().any(|set| rollout.target() != Some(&*set.name));
     let left = rollout.deleting || rollout.managed() != rollout.target() || strays;
-    suspended || (left && spec.deletion_policy == ReleasePolicy::Resume)
+    suspended || (left && rollout.spec.deletion == ReleasePolicy::Resume)
 }
 
 /// The gate whose step a lowering is; `None` where it only restores what was decided before.
@@ -104,7 +101,7 @@ fn check_step(world: &World, partition: u32, now: Timestamp) {
     assert_eq!(gate.partition, i32::try_from(partition).unwrap() + 1, "by one: {seen}");
     assert_eq!(status.update_revision.as_deref(), set.target(), "of the observed revision: {seen}");
     assert_eq!(status.observed_generation, Some(world.rollout.generation), "of this wording: {seen}");
-    let policy = Policy::parse(world.rollout.spec.as_ref().unwrap()).unwrap();
+    let policy = world.rollout.spec.policy.as_ref().unwrap();
     assert!(!policy.paused && !policy.suspended, "while it may: {seen}");
     let asked = match policy.approval {
         Approval::Never => false,
@@ -141,10 +138,10 @@ fn check_step(world: &World, partition: u32, now: Timestamp) {
 pub(super) fn proven(cluster: &Cluster, world: &World) {
     let status = &world.rollout.status;
     let gate = status.rolling_pod_status.as_ref().unwrap();
-    let policy = Policy::parse(world.rollout.spec.as_ref().unwrap()).unwrap();
+    let policy = world.rollout.spec.policy.as_ref().unwrap();
     for check in &policy.checks {
         let step = cluster.counted.iter().filter(|(_, outcome)| {
-            let step = &outcome.step;
+            let step = &outcome.gate;
             outcome.check == check.name
                 && step.partition == gate.partition
                 && step.generation == world.rollout.generation
@@ -158,8 +155,9 @@ pub(super) fn proven(cluster: &Cluster, world: &World) {
                 Rule::Data { no_data: NoDataPolicy::Pass }
                     | Rule::Compare { no_data: NoDataPolicy::Pass, .. }
             );
-            let empty = matches!(&outcome.answer, Ok(answer) if answer.data == Data::Series(Vec::new()));
-            assert!(outcome.answer.is_ok() && (!empty || empty_passes), "each a pass:\n{cluster}");
+            let answer = &outcome.judgement;
+            let empty = answer.value.as_deref() == Some("no data");
+            assert!(answer.error.is_none() && (!empty || empty_passes), "each a pass:\n{cluster}");
             assert!(cluster.disturbed_at < *asked, "since all pods were there:\n{cluster}");
         }
     }
@@ -185,7 +183,7 @@ fn check_words(world: &World, plan: &Decision) {
     // The next pass goes on by itself where nothing is awaited.
     let transient = matches!(wait, Wait::UpToDate { .. } | Wait::GatePassed { .. } | Wait::Releasing { .. });
     assert_eq!(wait.release().is_none(), transient, "a wait says what would end it: {wait:?}");
-    assert_eq!(status.message.as_ref().unwrap().contains("; until "), !transient);
+    assert_eq!(status.message.as_ref().unwrap().contains(" Continues when "), !transient);
 }
 
 /// Of the pods that we delete while they serve, at most one is down at a time.

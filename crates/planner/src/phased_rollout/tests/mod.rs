@@ -6,6 +6,7 @@ mod asking;
 mod catalogue;
 mod cluster;
 mod deadlines;
+mod denied;
 mod edges;
 mod failing;
 mod frozen;

@@ -206,7 +206,7 @@ fn b_a10_22_ordinals_that_do_not_begin_at_0_are_counted_from_where_they_do() {
     assert_eq!(cluster.partition(), 3);
     cluster.recheck(|check| check.query.expr = "up{pod=\"${pod}\"}".to_owned());
     cluster.prometheus = Arc::new(|question, cluster| {
-        let (partition, pod) = (question.step.partition, question.fill().unwrap().query);
+        let (partition, pod) = (question.gate.partition, question.fill().unwrap().query);
         let about = match partition {
             3 | 2 => "web-7",
             1 => "web-6",
@@ -319,16 +319,16 @@ fn an_answer_for_another_step_revision_or_wording_does_not_count() {
     let mut cluster = at(GateState::WaitForChecks);
     cluster.now = cluster.wake_at.unwrap();
     cluster.pass();
-    let counts = |change: &dyn Fn(&mut crate::phased_rollout::gate::Outcome)| {
+    let counts = |change: &dyn Fn(&mut crate::phased_rollout::query::Outcome)| {
         let mut world = cluster.world(WEB);
         change(&mut world.outcomes[0]);
         let gate = plan(&world, cluster.now).status.rolling_pod_status.unwrap();
         gate.checks[0].consecutive_successful_checks
     };
     assert_eq!(counts(&|_| {}), 2);
-    assert_eq!(counts(&|outcome| outcome.step.partition = 3), 1);
-    assert_eq!(counts(&|outcome| outcome.step.generation -= 1), 1);
-    assert_eq!(counts(&|outcome| outcome.step.revision = OLD.into()), 1);
+    assert_eq!(counts(&|outcome| outcome.gate.partition = 3), 1);
+    assert_eq!(counts(&|outcome| outcome.gate.generation -= 1), 1);
+    assert_eq!(counts(&|outcome| outcome.gate.revision = OLD.into()), 1);
     assert_eq!(counts(&|outcome| outcome.check = "other".to_owned()), 1);
     assert_eq!(
         counts(&|outcome| outcome.asked_at = cluster.gate().checks[0].last_check_time.unwrap()),

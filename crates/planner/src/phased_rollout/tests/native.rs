@@ -9,7 +9,7 @@ use super::cluster::{Cluster, partition_of};
 use super::invariants;
 use crate::health::Health;
 use crate::ordinal;
-use crate::phased_rollout::gate::Outcome;
+use crate::phased_rollout::query::Outcome;
 use crate::phased_rollout::row::RolloutRow;
 use crate::phased_rollout::{Decision, World};
 use crate::plan::{Action, Kind, Verb};

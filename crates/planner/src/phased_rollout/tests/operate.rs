@@ -11,7 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::cluster::{Cluster, WEB};
 use super::invariants;
 use crate::health::Member;
-use crate::phased_rollout::gate::Outcome;
+use crate::phased_rollout::judge::judge;
+use crate::phased_rollout::query::Outcome;
 use crate::phased_rollout::{Decision, World, plan};
 use crate::plan::Ask;
 use crate::set::SetRow;
@@ -153,10 +154,9 @@ impl Cluster {
             let guard = question.check.guard.as_ref().map(|_| answer.clone());
             self.outcomes.push(Outcome {
                 check: question.check.name.clone(),
-                step: question.step.clone(),
+                gate: question.gate.clone(),
                 asked_at: self.now,
-                answer,
-                guard,
+                judgement: judge(&question.check, &answer, guard.as_ref()),
             });
         }
     }

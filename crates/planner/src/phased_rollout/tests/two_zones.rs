@@ -9,7 +9,7 @@ use sts_plus_api::phased_rollout::{OnFailure, Phase};
 use super::cluster::{Cluster, NEW, OLD, WEB, given, partition_of, rollout};
 use super::native::Work;
 use crate::example;
-use crate::phased_rollout::gate::Outcome;
+use crate::phased_rollout::query::Outcome;
 use crate::set::{SetRow, Strategy};
 
 /// The other set, and its rollout.

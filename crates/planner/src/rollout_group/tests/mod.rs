@@ -4,6 +4,7 @@
 mod bad_input;
 mod broken;
 mod cluster;
+mod denied;
 mod holes;
 mod invariants;
 mod random;

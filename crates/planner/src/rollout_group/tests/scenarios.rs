@@ -7,10 +7,10 @@ use sts_plus_api::keys;
 use sts_plus_api::rollout_status::RolloutStatus;
 
 use super::cluster::{NEW, annotation, full, given, short, zones};
+use crate::disruption::{Allowance, DomainBudget};
 use crate::health::Member;
 use crate::plan::{Kind, Object};
 use crate::pod::Phase;
-use crate::rollout_group::zone::Zone;
 use crate::rollout_group::{Memory, World, plan, release};
 
 #[test]
@@ -274,8 +274,8 @@ fn e_r30_budgets_as_counts_and_percentages() {
             (set.replicas, set.steering.max_unavailable) = (replicas, written.map(Into::into));
         });
         let member = Member::new(Arc::new(group.set_mut("a").clone()), []);
-        let zone = Zone::judge(&member, &Memory::default(), group.now);
-        assert_eq!(zone.max_unavailable, budget, "{written:?} of {replicas}");
+        let domain = DomainBudget::of([&member], Allowance::OfSet, group.now);
+        assert_eq!(domain.max_unavailable(&full("a")), Some(budget), "{written:?} of {replicas}");
     }
 }
 

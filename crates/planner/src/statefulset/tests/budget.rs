@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::history::History;
-use super::super::scale::Draft;
+use super::super::scale::SetPass;
 use super::super::slots::Slots;
 use super::cluster::{Cluster, FOO, given};
 use super::drive::complete;
@@ -71,9 +71,9 @@ fn rolled(cluster: &Cluster) -> Vec<u32> {
     let world = cluster.world(FOO).unwrap();
     let now = cluster.server.now;
     let (history, slots) = (History::of(&world).unwrap(), Slots::of(&world, now));
-    let mut draft = Draft { world: &world, now, history, slots, work: Vec::new(), notes: Vec::new() };
-    draft.roll();
-    let tasks = draft.work.iter().flatten();
+    let mut pass = SetPass { world: &world, now, history, slots, work: Vec::new(), notes: Vec::new() };
+    pass.roll();
+    let tasks = pass.work.iter().flatten();
     tasks.map(|task| crate::ordinal::of_pod(&task.action.object().name, FOO).unwrap()).collect()
 }
 

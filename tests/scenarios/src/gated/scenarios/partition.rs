@@ -32,7 +32,7 @@ async fn b_a10_13_a_partition_that_is_overwritten_at_rest_is_restored(stage: Gat
     stage.given_managed(&Set::new("web", 3), &Rollout::new("web", "prom:9090")).await;
     stage.partition("web", 1, "gitops").await;
     let words = stage.event("web", "PartitionRestored", "gitops").await;
-    assert_eq!(words, "gitops has set the partition to 1; it is restored to 3");
+    assert_eq!(words, "gitops has set the partition to 1. It is restored to 3.");
     stage.updated("web").await;
     let seen = stage.rollout_is("web", "in conflict", |seen| seen.condition(CONFLICT).is_some()).await;
     assert_eq!(seen.truth(CONFLICT), Some((Truth::True, "PartitionContested")));
@@ -80,7 +80,7 @@ async fn b_a10_14_a_partition_that_is_raised_midway_is_restored(stage: Gated) {
     stage.change("web", &Template::new("v2")).await;
     stage.gate_waits_for("web", 2, "ChecksFailing").await;
     stage.partition("web", 9, "gitops").await;
-    stage.event("web", "PartitionRestored", "gitops has set the partition to 9; it is restored to 2").await;
+    stage.event("web", "PartitionRestored", "gitops has set the partition to 9. It is restored to 2.").await;
     answers.release(&["web-2"]);
     stage.updated("web").await;
     stage.serves("web", "v2").await;

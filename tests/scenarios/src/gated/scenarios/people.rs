@@ -36,7 +36,7 @@ async fn b_a14_14_each_step_is_approved_once_and_for_its_revision(stage: Gated) 
         stage.approve("web", &stale).await;
         stage
             .rollout_is("web", "refused an approval of something else", |seen| {
-                let told = format!("the approval that is given, {stale}, is for another step");
+                let told = format!("The approval that is given, {stale}, is for another step");
                 seen.status.message.as_ref().is_some_and(|words| words.contains(&told))
             })
             .await;

@@ -32,7 +32,7 @@ async fn b_a10_9_another_revision_midway_starts_anew(stage: Gated) {
     answers.release(&["web-2"]);
     stage.updated("web").await;
     stage.serves("web", "v3").await;
-    stage.event("web", "RolloutStarted", "takes the place").await;
+    stage.event("web", "RolloutStarted", "supersedes").await;
     assert_eq!(stage.lives(&["web-0", "web-1"]), [2, 2], "v2 never got there");
     stage.finish();
 }
@@ -47,7 +47,7 @@ async fn b_a10_10_a_revision_that_is_taken_back_midway_takes_its_pods_with_it(st
     stage.change_and_observe("web", &Template::new("v1")).await;
     stage.updated("web").await;
     stage.serves("web", "v1").await;
-    stage.event("web", "RolledBack", "all pods are back").await;
+    stage.event("web", "RolledBack", "All pods are back").await;
     assert_eq!(
         stage.lives(&["web-0", "web-1", "web-2"]),
         [1, 3, 3],

@@ -28,7 +28,7 @@ pub(super) fn all() -> Vec<Scenario> {
 async fn b_a10_1_a_target_that_stays_missing_is_worth_an_event(stage: Gated) {
     let _operator = stage.operator().await;
     stage.create(&Rollout::new("web", "prom:9090")).await;
-    stage.event("web", "TargetNotFound", "there is no StatefulSet web").await;
+    stage.event("web", "TargetNotFound", "StatefulSet web does not exist").await;
     let seen = stage.phase("web", "ErrorSTSNotFound").await;
     assert_eq!(seen.truth(STALLED), Some((Truth::True, "TargetNotFound")));
     stage.finish();

@@ -64,7 +64,7 @@ async fn b_a14_10_nine_rollouts_end_while_the_server_of_the_tenth_is_silent(stag
     stage.patch_spec("stuck", &json!({ "checks": null, "check": check })).await;
     let told = stage.gate_waits_for("stuck", 2, "PrometheusError").await;
     let words =
-        "check gets no verdict: the query got no answer: no answer within 1 s; until check is answered again";
+        "check gets no verdict: the query got no answer: no answer within 1 s. Continues when check gets an answer.";
     assert_eq!(told.status.message.as_deref(), Some(words));
     let ready = told.condition(conditions::READY).unwrap();
     assert_eq!((ready.status, &*ready.reason, &*ready.message), (Truth::False, "PrometheusError", words));

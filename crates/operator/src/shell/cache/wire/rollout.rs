@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sts_plus_api::keys;
-use sts_plus_planner::phased_rollout::row::RolloutRow;
+use sts_plus_planner::phased_rollout::row::{ParsedSpec, RolloutRow};
 
 use super::{Decoded, ERROR_CHARACTERS, Interner, Meta, Undecodable, bounded, undecodable};
 
@@ -71,11 +71,13 @@ pub(in crate::shell::cache) fn rollout(
         approve: approve.map(|approve| bounded(approve, APPROVAL_CHARACTERS)),
         spec: match rollout.spec {
             Some(spec) if spec.get().len() > SPEC_BYTES => {
-                Err(format!("it is larger than {} KiB", SPEC_BYTES / 1024))
+                ParsedSpec::unreadable(format!("it is larger than {} KiB", SPEC_BYTES / 1024))
             }
-            Some(spec) => serde_json::from_str(spec.get())
-                .map_err(|error| bounded(&error.to_string(), ERROR_CHARACTERS).into()),
-            None => Err("there is none".to_owned()),
+            Some(spec) => match serde_json::from_str(spec.get()) {
+                Ok(spec) => ParsedSpec::of(&spec),
+                Err(error) => ParsedSpec::unreadable(bounded(&error.to_string(), ERROR_CHARACTERS).into()),
+            },
+            None => ParsedSpec::unreadable("there is none".to_owned()),
         },
         status: status.and_then(|status| serde_json::from_str(status.get()).ok()).unwrap_or_default(),
     };

@@ -1,8 +1,15 @@
 use serde_json::{Value, json};
 
+use sts_plus_planner::phased_rollout::row::{ParsedSpec, RolloutRow};
+
 use super::super::Interner;
 
-fn rollout_row(json: &Value) -> sts_plus_planner::phased_rollout::row::RolloutRow {
+fn faults(row: &RolloutRow) -> String {
+    let faults = row.spec.policy.as_ref().err().into_iter().flatten();
+    faults.map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn rollout_row(json: &Value) -> RolloutRow {
     super::rollout(&json.to_string(), &mut Interner::default())
         .expect("decodes")
         .row
@@ -24,14 +31,10 @@ fn a_phased_rollout_is_kept_whole_with_its_defaults() {
     assert_eq!((row.target(), row.managed()), (Some("web"), Some("db")));
     assert_eq!(row.created.to_string(), "2026-01-02T03:04:05Z");
     assert_eq!((row.approve.as_deref(), row.has_finalizer(), row.deleting), (Some("web-2"), true, false));
-    let check = row.spec.expect("readable").check.expect("given");
+    let policy = row.spec.policy.expect("without faults");
+    let check = policy.checks.first().expect("given");
     assert_eq!(
-        (
-            check.initial_delay_seconds,
-            check.period_seconds,
-            check.success_threshold,
-            check.query.timeout_seconds
-        ),
+        (check.delay.as_secs(), check.period.as_secs(), check.successes, check.query.timeout_seconds),
         (60, 60, 3, 5)
     );
 }
@@ -40,9 +43,9 @@ fn a_phased_rollout_is_kept_whole_with_its_defaults() {
 fn a_phased_rollout_that_cannot_be_read_says_why_and_a_status_of_another_operator_counts_as_none() {
     let meta = json!({ "name": "gated", "namespace": "ns" });
     let row = rollout_row(&json!({ "metadata": meta, "spec": { "targetRef": 7 } }));
-    assert!(row.spec.unwrap_err().contains("invalid type"), "the reason reaches the user");
+    assert!(faults(&row).contains("invalid type"), "the reason reaches the user");
     let row = rollout_row(&json!({ "metadata": meta }));
-    assert!(row.spec.is_err());
+    assert!(row.spec.policy.is_err());
     let theirs =
         json!({ "phase": "Rolling", "rollingPodStatus": { "status": "WaitForChecks", "partition": 1 } });
     let row = rollout_row(&json!({ "metadata": meta, "spec": { "targetRef": "web" }, "status": theirs }));
@@ -58,13 +61,13 @@ fn a_phased_rollout_costs_no_more_than_its_bounds() {
     let row = rollout_row(&json!({
         "metadata": meta, "spec": { "targetRef": "web", "check": { "query": query } }, "status": status
     }));
-    assert_eq!(row.spec, Err("it is larger than 256 KiB".to_owned()));
+    assert_eq!(row.spec, ParsedSpec::unreadable("it is larger than 256 KiB".to_owned()));
     assert_eq!(row.status, sts_plus_api::phased_rollout::PhasedRolloutStatus::default());
     assert!(row.approve.is_some_and(|approve| approve.len() < 2048));
     // The parser quotes what it cannot use.
     let spec = json!({ "targetRef": "web", "check": "x".repeat(200 << 10) });
     let row = rollout_row(&json!({ "metadata": meta, "spec": spec }));
-    assert!(row.spec.is_err_and(|error| error.len() < 2048));
+    assert!(row.spec.policy.is_err() && faults(&row).len() < 2048);
 }
 
 #[test]
