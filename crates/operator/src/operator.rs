@@ -12,7 +12,7 @@ use crate::controllers::phased_rollout::{self, PhasedRollouts};
 use crate::controllers::rollout_group::{self, RolloutGroups};
 use crate::controllers::statefulset::{self, StatefulSets};
 use crate::outbound::{Dial, Prometheus, Reach};
-use crate::shell::api::{Api, CALL_TIMEOUT, Resource};
+use crate::shell::api::{Api, CALL_TIMEOUT, Kind};
 use crate::shell::cache::{Cache, Followed, Listener, Scope, Touched};
 use crate::shell::events::{self, Recorder};
 use crate::shell::executor::{Executor, Gate};
@@ -76,17 +76,17 @@ impl Controllers {
     pub const ALL: Self = Self { rollout_group: true, phased_rollout: true, statefulset: false };
 
     /// What they look at.
-    fn resources(self) -> Vec<Resource> {
-        let own = self.phased_rollout.then_some(Resource::PhasedRollouts);
-        let controlled = self.statefulset.then_some([Resource::Claims, Resource::Revisions]);
+    fn resources(self) -> Vec<Kind> {
+        let own = self.phased_rollout.then_some(Kind::PhasedRollout);
+        let controlled = self.statefulset.then_some([Kind::Claim, Kind::Revision]);
         let controlled = controlled.into_iter().flatten();
-        [Resource::StatefulSets, Resource::Pods].into_iter().chain(own).chain(controlled).collect()
+        [Kind::StatefulSet, Kind::Pod].into_iter().chain(own).chain(controlled).collect()
     }
 
     /// What those that run beside the phased-rollout controller do without: their decisions rest on sets and pods, which
     /// also show what a PhasedRollout does to a set.
-    fn optional(self) -> &'static [Resource] {
-        if self.rollout_group || self.statefulset { &[Resource::PhasedRollouts] } else { &[] }
+    fn optional(self) -> &'static [Kind] {
+        if self.rollout_group || self.statefulset { &[Kind::PhasedRollout] } else { &[] }
     }
 }
 

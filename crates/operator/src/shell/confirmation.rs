@@ -16,7 +16,7 @@ use sts_plus_api::keys;
 use sts_plus_planner::selector::{Selector, Test};
 use sts_plus_planner::set::SetRow;
 
-use super::api::{Api, ApiError, Place, Resource};
+use super::api::{Api, ApiError, Kind, Place};
 use super::cache::{Cache, Page, Pages, Part, ReadObject, Reading};
 use super::executor::{Domain, SETS_AND_PODS};
 
@@ -50,7 +50,7 @@ struct Listed {
 
 impl Confirmer<'_> {
     /// Reads what a decision about the domain looks at; what could not be read, and why, where that fails.
-    pub(super) async fn confirm(&self, reads: &[Resource]) -> Result<(), Arc<str>> {
+    pub(super) async fn confirm(&self, reads: &[Kind]) -> Result<(), Arc<str>> {
         match tokio::time::timeout(CONFIRMED_WITHIN, self.read(reads)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(why)) => Err(why.into()),
@@ -64,11 +64,11 @@ impl Confirmer<'_> {
     }
 
     /// Whether it can read this resource.
-    pub(super) fn reads(resource: Resource) -> bool {
-        matches!(resource, Resource::StatefulSets | Resource::Pods | Resource::PhasedRollouts)
+    pub(super) fn reads(resource: Kind) -> bool {
+        matches!(resource, Kind::StatefulSet | Kind::Pod | Kind::PhasedRollout)
     }
 
-    async fn read(&self, reads: &[Resource]) -> Result<(), String> {
+    async fn read(&self, reads: &[Kind]) -> Result<(), String> {
         let members = async {
             if !SETS_AND_PODS.iter().any(|resource| reads.contains(resource)) {
                 return Ok(());
@@ -78,7 +78,7 @@ impl Confirmer<'_> {
             self.pods(&sets).await
         };
         let rollouts =
-            async { if reads.contains(&Resource::PhasedRollouts) { self.rollouts().await } else { Ok(()) } };
+            async { if reads.contains(&Kind::PhasedRollout) { self.rollouts().await } else { Ok(()) } };
         let ((), ()) = futures::try_join!(members, rollouts)?;
         Ok(())
     }
@@ -103,7 +103,7 @@ impl Confirmer<'_> {
             let selector = ("labelSelector", format!("{}={group}", keys::ROLLOUT_GROUP));
             (Part::Group { namespace: namespace(), group }, selector)
         };
-        let listed = self.list(Resource::StatefulSets, Some((selector.0, &selector.1))).await?;
+        let listed = self.list(Kind::StatefulSet, Some((selector.0, &selector.1))).await?;
         self.take(vec![part.clone()], listed).await?;
         let names = store.names_in(&part).into_iter();
         Ok(names.filter_map(|name| store.set(self.namespace(), &name)).collect())
@@ -117,11 +117,11 @@ impl Confirmer<'_> {
         let selectors: Option<Vec<_>> =
             sets.iter().map(|set| Some((part(set), terms(&set.selector)?))).collect();
         let Some(selectors) = selectors.filter(|selectors| selectors.len() <= MAX_LISTS_BY_SELECTOR) else {
-            let listed = self.list(Resource::Pods, None).await?;
+            let listed = self.list(Kind::Pod, None).await?;
             return self.take(sets.iter().map(part).collect(), listed).await;
         };
         let reads = selectors.into_iter().map(|(part, terms)| async move {
-            let listed = self.list(Resource::Pods, Some(("labelSelector", &terms))).await?;
+            let listed = self.list(Kind::Pod, Some(("labelSelector", &terms))).await?;
             self.take(vec![part], listed).await
         });
         futures::stream::iter(reads).buffer_unordered(MAX_PARALLEL_READS).try_collect::<Vec<()>>().await?;
@@ -130,7 +130,7 @@ impl Confirmer<'_> {
 
     async fn rollouts(&self) -> Result<(), String> {
         let part = Part::Rollouts { namespace: Arc::clone(self.namespace()) };
-        let listed = self.list(Resource::PhasedRollouts, None).await?;
+        let listed = self.list(Kind::PhasedRollout, None).await?;
         self.take(vec![part], listed).await
     }
 
@@ -166,11 +166,7 @@ impl Confirmer<'_> {
     }
 
     /// A list without a version, which is a consistent read. Each page is read as it comes, and not kept.
-    async fn list(
-        &self,
-        resource: Resource,
-        selector: Option<(&'static str, &str)>,
-    ) -> Result<Listed, String> {
+    async fn list(&self, resource: Kind, selector: Option<(&'static str, &str)>) -> Result<Listed, String> {
         let (store, place) = (self.cache.store(), Place::collection(resource, Some(self.namespace())));
         let words = |error: &dyn std::fmt::Display| {
             format!("cannot list {resource} in namespace {}: {error}", self.namespace())
@@ -181,7 +177,7 @@ impl Confirmer<'_> {
             let bytes = match pages.next(self.api, place).await {
                 Ok(bytes) => bytes,
                 // The cluster does not know the kind: there are no objects of it.
-                Err(ApiError::NotFound(_)) if resource.is_custom() => return Ok(listed),
+                Err(ApiError::NotFound(_)) if resource.definition().custom => return Ok(listed),
                 Err(error) => return Err(words(&error)),
             };
             let page: Page<'_> = serde_json::from_slice(&bytes).map_err(|error| words(&error))?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::object::ReadObject;
 use super::store::{Name, Rows, Store, Touched, is_older};
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 
 /// What one consistent read covers completely.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,11 +60,11 @@ pub(super) type Floors = HashMap<Part, u64>;
 
 impl Part {
     /// The resource that it is a part of.
-    pub fn resource(&self) -> Resource {
+    pub fn resource(&self) -> Kind {
         match self {
-            Self::Group { .. } | Self::Set { .. } => Resource::StatefulSets,
-            Self::Pods { .. } => Resource::Pods,
-            Self::Rollouts { .. } => Resource::PhasedRollouts,
+            Self::Group { .. } | Self::Set { .. } => Kind::StatefulSet,
+            Self::Pods { .. } => Kind::Pod,
+            Self::Rollouts { .. } => Kind::PhasedRollout,
         }
     }
 
@@ -152,7 +152,7 @@ impl Rows {
     }
 
     /// The watch of a resource has come to this version: what was read before is not ahead of it any more.
-    pub(super) fn drop_floors(&mut self, resource: Resource, scope: Option<&str>, reached: u64) {
+    pub(super) fn drop_floors(&mut self, resource: Kind, scope: Option<&str>, reached: u64) {
         if self.floors.is_empty() {
             return;
         }
@@ -164,11 +164,11 @@ impl Rows {
         self.floors.retain(|part, floor| !passed(part, *floor));
     }
 
-    pub(super) fn version_of(&self, resource: Resource, name: &Name) -> Option<Box<str>> {
+    pub(super) fn version_of(&self, resource: Kind, name: &Name) -> Option<Box<str>> {
         match resource {
-            Resource::StatefulSets => self.sets.get(name).map(|row| row.resource_version.clone()),
-            Resource::Pods => self.pods.get(name).map(|row| row.resource_version.clone()),
-            Resource::PhasedRollouts => self.rollouts.get(name).map(|row| row.resource_version.clone()),
+            Kind::StatefulSet => self.sets.get(name).map(|row| row.resource_version.clone()),
+            Kind::Pod => self.pods.get(name).map(|row| row.resource_version.clone()),
+            Kind::PhasedRollout => self.rollouts.get(name).map(|row| row.resource_version.clone()),
             // Nothing but their watch brings these.
             _ => None,
         }

@@ -13,7 +13,7 @@ use super::pages::Pages;
 use super::store::{Applied, Name, Touched};
 use super::wire::{Line, Marker, Page, Undecodable};
 use super::{Cache, Listener};
-use crate::shell::api::{Api, ApiError, Lines, Place, Resource, of_code};
+use crate::shell::api::{Api, ApiError, Kind, Lines, Place, of_code};
 use crate::shell::backoff;
 use crate::shell::events::{Recorder, Regarding};
 use crate::shell::metrics::ResourceLabel;
@@ -43,7 +43,7 @@ pub(super) struct Source {
     number: usize,
     api: Api,
     cache: Cache,
-    resource: Resource,
+    resource: Kind,
     namespace: Option<String>,
     /// Whether nobody waits for it where it is forbidden.
     optional: bool,
@@ -63,7 +63,7 @@ impl Source {
         number: usize,
         api: Api,
         cache: Cache,
-        (resource, namespace, optional): (Resource, Option<String>, bool),
+        (resource, namespace, optional): (Kind, Option<String>, bool),
         recorder: Recorder,
         listener: Listener,
     ) -> Self {
@@ -102,7 +102,9 @@ impl Source {
                     self.doubt(format!("cannot follow {} from where it was: {error}", self.resource));
                     self.version = None;
                 }
-                Err(ApiError::NotFound(_)) if self.resource.is_custom() => self.undefined(&mut wanted).await,
+                Err(ApiError::NotFound(_)) if self.resource.definition().custom => {
+                    self.undefined(&mut wanted).await
+                }
                 Err(error @ ApiError::Forbidden(_)) if self.optional => {
                     self.forbidden(&error, &mut wanted).await;
                 }
@@ -364,7 +366,7 @@ impl Source {
 
     fn right(&self, verb: &'static str) -> Right {
         let namespace = self.namespace.as_deref().unwrap_or(EVERYWHERE).into();
-        Right { verb, resource: self.resource.plural(), namespace }
+        Right { verb, resource: self.resource.plural().into(), namespace }
     }
 
     /// What keeps the source from going on, and what can be done about it.

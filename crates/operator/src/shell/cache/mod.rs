@@ -32,7 +32,7 @@ pub(super) use pages::Pages;
 pub use store::{Seen, Store, Touched, is_older};
 use sts_plus_planner::planted::{self, Bug};
 
-use super::api::{Api, Resource};
+use super::api::{Api, Kind};
 use super::events::Recorder;
 use super::metrics::{Metrics, ResourceLabel};
 use freshness::Freshness;
@@ -52,9 +52,9 @@ pub enum Scope {
 #[derive(Clone, Copy, Debug)]
 pub struct Followed<'a> {
     /// The resources.
-    pub resources: &'a [Resource],
+    pub resources: &'a [Kind],
     /// Those of them without which something can be done: where following one is forbidden, nobody waits for it.
-    pub optional: &'a [Resource],
+    pub optional: &'a [Kind],
     /// Where.
     pub scope: &'a Scope,
 }
@@ -92,7 +92,7 @@ impl Cache {
     /// Starts following these resources in the scope, all of which are needed; the tasks live in `tasks`.
     pub fn start(
         api: &Api,
-        (resources, scope): (&[Resource], &Scope),
+        (resources, scope): (&[Kind], &Scope),
         recorder: &Recorder,
         listener: &Listener,
         tasks: &mut JoinSet<()>,
@@ -110,7 +110,7 @@ impl Cache {
     ) -> Self {
         let (progress, _) = watch::channel(Progress::default());
         // Revisions are of use to nobody but whoever controls sets.
-        let controls = resources.contains(&Resource::Revisions);
+        let controls = resources.contains(&Kind::Revision);
         let store = if controls { Store::controlling() } else { Store::default() };
         let namespaces: Vec<Option<String>> = match scope {
             Scope::Cluster => vec![None],
@@ -146,7 +146,7 @@ impl Cache {
     }
 
     /// Why rows of these resources in a namespace may be stale; `None` where every source of them is confirmed.
-    pub fn doubt(&self, reads: &[Resource], namespace: &str) -> Option<Doubt> {
+    pub fn doubt(&self, reads: &[Kind], namespace: &str) -> Option<Doubt> {
         if planted::has(Bug::StaleViewTrusted) {
             return None;
         }
@@ -195,7 +195,7 @@ impl Cache {
 
     /// Whether every source of these resources in a namespace has completed that round: whoever reads nothing else need not
     /// wait for sources that fail elsewhere.
-    pub fn has_listed(&self, round: Round, reads: &[Resource], namespace: &str) -> bool {
+    pub fn has_listed(&self, round: Round, reads: &[Kind], namespace: &str) -> bool {
         let concerned = self.freshness.concerned(reads, namespace);
         let progress = self.progress.borrow();
         concerned.iter().all(|source| progress.completed.get(source).is_some_and(|done| *done >= round.0))

@@ -10,7 +10,7 @@ use sts_plus_planner::statefulset::world::ClaimRow;
 use super::intern::Interner;
 use super::store::{Name, Store};
 use super::wire::{self, Decoded, Extent, ReadRevision, ReadSet, Undecodable};
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 
 /// An object of a list or a watch, decoded.
 #[derive(Debug)]
@@ -33,9 +33,9 @@ pub(super) enum Row {
 }
 
 impl ReadObject {
-    pub(super) fn decode(resource: Resource, json: &str, extent: Extent, interner: &mut Interner) -> Self {
+    pub(super) fn decode(resource: Kind, json: &str, extent: Extent, interner: &mut Interner) -> Self {
         match resource {
-            Resource::StatefulSets => match wire::set(json, extent, interner) {
+            Kind::StatefulSet => match wire::set(json, extent, interner) {
                 Ok(set) => Self::of(Ok(set), |row| Row::Set(row.map(Box::new))),
                 // It gets a row all the same, so that its group knows of it.
                 Err(undecodable) => {
@@ -45,11 +45,11 @@ impl ReadObject {
                     Self { version, row, ..Self::of(Err(undecodable), |_: Option<()>| Row::Set(None)) }
                 }
             },
-            Resource::PhasedRollouts => {
+            Kind::PhasedRollout => {
                 Self::of(wire::rollout(json, interner), |row| Row::Rollout(row.map(Box::new)))
             }
-            Resource::Claims => Self::of(wire::claim(json, interner), Row::Claim),
-            Resource::Revisions => Self::of(wire::revision(json, interner), Row::Revision),
+            Kind::Claim => Self::of(wire::claim(json, interner), Row::Claim),
+            Kind::Revision => Self::of(wire::revision(json, interner), Row::Revision),
             _ => Self::of(wire::pod(json, extent, interner), Row::Pod),
         }
     }
@@ -89,20 +89,20 @@ impl ReadObject {
         }
     }
 
-    fn resource(&self) -> Resource {
+    fn resource(&self) -> Kind {
         match self.row {
-            Row::Set(_) => Resource::StatefulSets,
-            Row::Rollout(_) => Resource::PhasedRollouts,
-            Row::Claim(_) => Resource::Claims,
-            Row::Revision(_) => Resource::Revisions,
-            Row::Pod(_) => Resource::Pods,
+            Row::Set(_) => Kind::StatefulSet,
+            Row::Rollout(_) => Kind::PhasedRollout,
+            Row::Claim(_) => Kind::Claim,
+            Row::Revision(_) => Kind::Revision,
+            Row::Pod(_) => Kind::Pod,
         }
     }
 }
 
 impl Store {
     /// Reads an object; nothing is taken in.
-    pub(in crate::shell) fn read(&self, resource: Resource, json: &str) -> ReadObject {
+    pub(in crate::shell) fn read(&self, resource: Kind, json: &str) -> ReadObject {
         ReadObject::decode(resource, json, self.extent, &mut self.interner())
     }
 

@@ -19,7 +19,6 @@ use super::object::{ReadObject, Row};
 use super::revisions::Revisions;
 use super::rollouts::Rollouts;
 use super::wire::{Extent, ReadSet, Undecodable};
-use crate::shell::api::Resource;
 
 /// Something that a controller may have to look at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -101,7 +100,7 @@ pub(super) struct Rows {
     /// The sets that carry the mark of a PhasedRollout, by the namespace and name of that rollout.
     marked: HashMap<Name, BTreeSet<Arc<str>>>,
     /// How far each resource has been followed, by namespace; all of them are called by an empty name.
-    pub(super) reached: HashMap<Resource, BTreeMap<Box<str>, u64>>,
+    pub(super) reached: HashMap<Kind, BTreeMap<Box<str>, u64>>,
     pub(super) floors: Floors,
 }
 
@@ -274,18 +273,20 @@ impl Store {
                 resource_version: revision.row.resource_version.clone(),
                 terminating: revision.terminating,
             }),
+            // Nobody follows these.
+            Kind::Event | Kind::Lease | Kind::Secret | Kind::Other(_) => None,
         }
     }
 
     /// Up to which version all that happened to objects of this kind in this namespace has been taken in.
     pub fn reached(&self, object: &Object) -> Option<u64> {
         let rows = self.rows();
-        let scopes = rows.reached.get(&Resource::from(object.kind))?;
+        let scopes = rows.reached.get(&object.kind)?;
         scopes.get(&*object.namespace).or_else(|| scopes.get("")).copied()
     }
 
     /// Notes how far a resource has been followed.
-    pub(in crate::shell) fn reach(&self, resource: Resource, scope: Option<&str>, version: &str) {
+    pub(in crate::shell) fn reach(&self, resource: Kind, scope: Option<&str>, version: &str) {
         // A version that is not a number cannot be waited for, and nobody does.
         let Ok(version) = version.parse() else { return };
         let mut rows = self.rows();
@@ -300,18 +301,18 @@ impl Store {
     }
 
     /// How many rows there are.
-    pub fn count(&self, resource: Resource) -> usize {
+    pub fn count(&self, resource: Kind) -> usize {
         match resource {
-            Resource::StatefulSets => self.rows().sets.len(),
-            Resource::PhasedRollouts => self.rows().rollouts.len(),
-            Resource::Claims => self.rows().claims.len(),
-            Resource::Revisions => self.rows().revisions.len(),
+            Kind::StatefulSet => self.rows().sets.len(),
+            Kind::PhasedRollout => self.rows().rollouts.len(),
+            Kind::Claim => self.rows().claims.len(),
+            Kind::Revision => self.rows().revisions.len(),
             _ => self.rows().pods.len(),
         }
     }
 
     /// Takes in an object that exists.
-    pub(crate) fn upsert(&self, resource: Resource, json: &str) -> Applied {
+    pub(crate) fn upsert(&self, resource: Kind, json: &str) -> Applied {
         let object = self.read(resource, json);
         let mut rows = self.rows();
         let mut applied = rows.upsert(object);
@@ -320,7 +321,7 @@ impl Store {
     }
 
     /// Takes in an object that is gone.
-    pub(crate) fn remove(&self, resource: Resource, json: &str) -> Applied {
+    pub(crate) fn remove(&self, resource: Kind, json: &str) -> Applied {
         // Only the name, the version and what it was part of are wanted.
         let object = ReadObject::decode(resource, json, Extent::Steering, &mut self.interner());
         let ReadObject { name, version, row, undecodable } = object;
@@ -349,7 +350,7 @@ impl Store {
     /// Drops all rows of a scope that a complete list of this version did not contain. What a later read has shown stays.
     pub(super) fn sweep(
         &self,
-        resource: Resource,
+        resource: Kind,
         scope: Option<&str>,
         (listed, version): (&HashSet<Name>, &str),
     ) -> Vec<Touched> {
@@ -359,12 +360,10 @@ impl Store {
             scope.is_none_or(|scope| *name.0 == *scope) && !listed.contains(name) && !later(name)
         };
         let mut gone: Vec<_> = match resource {
-            Resource::StatefulSets => rows.sets.keys().filter(|name| in_scope(name)).cloned().collect(),
-            Resource::PhasedRollouts => {
-                rows.rollouts.names().filter(|name| in_scope(name)).cloned().collect()
-            }
-            Resource::Claims => rows.claims.names().filter(in_scope).collect(),
-            Resource::Revisions => rows.revisions.names().filter(|name| in_scope(name)).cloned().collect(),
+            Kind::StatefulSet => rows.sets.keys().filter(|name| in_scope(name)).cloned().collect(),
+            Kind::PhasedRollout => rows.rollouts.names().filter(|name| in_scope(name)).cloned().collect(),
+            Kind::Claim => rows.claims.names().filter(in_scope).collect(),
+            Kind::Revision => rows.revisions.names().filter(|name| in_scope(name)).cloned().collect(),
             _ => rows.pods.keys().filter(|name| in_scope(name)).cloned().collect(),
         };
         gone.sort();
@@ -437,7 +436,7 @@ impl Rows {
             .zip(row.as_ref())
             .is_some_and(|(b, row)| (&b.uid, b.generation) == (&row.uid, row.generation));
         let unmarked = before.and_then(|before| self.marker(before));
-        let mut touched = self.remove(Resource::StatefulSets, name);
+        let mut touched = self.remove(Kind::StatefulSet, name);
         // Whose mark was removed has one set less to release.
         touched.extend(unmarked);
         if let Some(row) = row {
@@ -506,7 +505,7 @@ impl Rows {
 
     /// Takes a pod in; without a version, one that could not be read, which counts as missing.
     fn upsert_pod(&mut self, name: &Name, version: Option<&str>, row: Option<PodRow>) -> Vec<Touched> {
-        let Some(version) = version else { return self.remove(Resource::Pods, name) };
+        let Some(version) = version else { return self.remove(Kind::Pod, name) };
         let before = self.pods.get(name).cloned();
         let known = before.as_ref().is_some_and(|before| {
             *version == *before.resource_version || is_older(version, &before.resource_version)
@@ -515,7 +514,7 @@ impl Rows {
         if known || row.as_ref().is_some_and(covered) {
             return Vec::new();
         }
-        let mut touched = self.remove(Resource::Pods, name);
+        let mut touched = self.remove(Kind::Pod, name);
         if let Some(row) = row {
             let row = Arc::new(row);
             if row.owner.is_empty() {
@@ -534,12 +533,12 @@ impl Rows {
         touched
     }
 
-    pub(super) fn remove(&mut self, resource: Resource, name: &Name) -> Vec<Touched> {
+    pub(super) fn remove(&mut self, resource: Kind, name: &Name) -> Vec<Touched> {
         match resource {
-            Resource::StatefulSets => self.remove_set(name).into_iter().collect(),
-            Resource::PhasedRollouts => self.rollouts.remove(name),
-            Resource::Claims => self.remove_claim(name),
-            Resource::Revisions => self.remove_revision(name),
+            Kind::StatefulSet => self.remove_set(name).into_iter().collect(),
+            Kind::PhasedRollout => self.rollouts.remove(name),
+            Kind::Claim => self.remove_claim(name),
+            Kind::Revision => self.remove_revision(name),
             _ => self.remove_pod(name).into_iter().collect(),
         }
     }
