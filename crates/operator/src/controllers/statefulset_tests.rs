@@ -17,7 +17,7 @@ use tower::{BoxError, service_fn};
 
 use super::{Key, StatefulSets, enqueue, standing};
 use crate::shell::api::{Api, ApiError, CALL_TIMEOUT, Kind};
-use crate::shell::cache::{Cache, Scope, Touched};
+use crate::shell::cache::{Cache, Extent, Followed, Scope, Touched};
 use crate::shell::events;
 use crate::shell::executor::{Executor, Gate, Halt};
 use crate::shell::lease::Leadership;
@@ -159,8 +159,9 @@ impl Bench {
         tasks.spawn(sender.run());
         let api = server.api();
         // Controlling, and following nothing: the rows come from the test.
-        let followed = (&[Kind::Revision][..], &Scope::Namespaces(Vec::new()));
-        let cache = Cache::start(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
+        let (scope, extent) = (&Scope::Namespaces(Vec::new()), Extent::Controlling);
+        let followed = Followed { kinds: &[], scope, extent };
+        let cache = Cache::follow(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
         let leadership = Leadership::always();
         let gate = Gate::new(leadership.clone(), watch::channel(leadership.current()).1);
         let executor = Arc::new(Executor::new(api.clone(), cache.clone(), gate));

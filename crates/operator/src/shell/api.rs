@@ -16,8 +16,7 @@ use sts_plus_planner::reason::Refusal;
 use sts_plus_planner::revision;
 use thiserror::Error;
 
-pub use sts_plus_api::kinds::Kind;
-
+pub use super::kinds::{Form, Kind};
 use super::metrics::{Metrics, RequestLabels};
 use super::rights::Rights;
 use super::surroundings::{Chance, Surroundings};
@@ -157,23 +156,31 @@ pub struct Place<'a> {
     pub name: Option<&'a str>,
     /// The subresource.
     pub subresource: Option<&'a str>,
+    /// What is asked for of each object.
+    pub form: Form,
 }
 
 impl<'a> Place<'a> {
     /// All objects of a resource, in one namespace or in all.
     pub fn collection(resource: Kind, namespace: Option<&'a str>) -> Self {
-        Self { resource, namespace, name: None, subresource: None }
+        Self { resource, namespace, name: None, subresource: None, form: Form::Json }
     }
 
     /// One object.
     pub fn object(resource: Kind, namespace: &'a str, name: &'a str) -> Self {
-        Self { resource, namespace: Some(namespace), name: Some(name), subresource: None }
+        Self { name: Some(name), ..Self::collection(resource, Some(namespace)) }
     }
 
     /// A subresource of one object.
     #[must_use]
     pub fn subresource(self, subresource: &'a str) -> Self {
         Self { subresource: Some(subresource), ..self }
+    }
+
+    /// The same place, asked for in another form than JSON.
+    #[must_use]
+    pub fn in_form(self, form: Form) -> Self {
+        Self { form, ..self }
     }
 
     fn path(&self, query: &[(&str, &str)]) -> String {
@@ -382,7 +389,7 @@ impl Api {
             .method(method)
             .uri(place.path(query))
             .header(header::USER_AGENT, concat!("sts-plus/", env!("CARGO_PKG_VERSION")))
-            .header(header::ACCEPT, "application/json");
+            .header(header::ACCEPT, place.form.accept(verb));
         if let Some((content_type, _)) = body {
             request = request.header(header::CONTENT_TYPE, content_type);
         }

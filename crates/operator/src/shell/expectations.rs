@@ -189,6 +189,11 @@ impl Expectations {
         self.awaited.is_empty() && self.unknown.is_empty()
     }
 
+    /// The kinds of the objects that are awaited.
+    pub fn awaited_kinds(&self) -> impl Iterator<Item = Kind> {
+        self.awaited.iter().map(|(object, ..)| object.kind)
+    }
+
     /// When the first wait for an object of this resource is over; `None` when none is awaited.
     pub fn awaited_until(&self, resource: Kind) -> Option<Instant> {
         let of_resource = self.awaited.iter().filter(|(object, ..)| object.kind == resource);

@@ -121,6 +121,11 @@ impl Ledger {
         self.drop_settled(owner);
     }
 
+    /// The kinds of the objects that are awaited for these owners, in their order.
+    pub(super) fn awaited_kinds(&self, owners: &[Owner]) -> BTreeSet<Kind> {
+        self.of(owners).flat_map(|account| account.expectations.awaited_kinds()).collect()
+    }
+
     /// When the first wait of these owners for an object of this resource is over; `None` when none is awaited.
     pub(super) fn awaited_until(&self, owners: &[Owner], resource: Kind) -> Option<Instant> {
         self.of(owners).filter_map(|account| account.expectations.awaited_until(resource)).min()

@@ -35,9 +35,11 @@ pub enum Part {
         /// The set's UID.
         owner: Arc<str>,
     },
-    /// The PhasedRollouts of a namespace.
-    Rollouts {
-        /// The namespace.
+    /// The objects of a kind in a namespace.
+    Namespace {
+        /// The kind.
+        kind: Kind,
+        /// The namespace; empty for a kind whose objects are in none.
         namespace: Arc<str>,
     },
 }
@@ -64,7 +66,7 @@ impl Part {
         match self {
             Self::Group { .. } | Self::Set { .. } => Kind::StatefulSet,
             Self::Pods { .. } => Kind::Pod,
-            Self::Rollouts { .. } => Kind::PhasedRollout,
+            Self::Namespace { kind, .. } => *kind,
         }
     }
 
@@ -74,7 +76,7 @@ impl Part {
             Self::Group { namespace, .. }
             | Self::Set { namespace, .. }
             | Self::Pods { namespace, .. }
-            | Self::Rollouts { namespace } => namespace,
+            | Self::Namespace { namespace, .. } => namespace,
         }
     }
 }
@@ -131,10 +133,11 @@ impl Rows {
                 let pods = self.pods_of.get(owner).into_iter().flatten();
                 pods.filter(|pod| pod.namespace == *namespace).map(|pod| Arc::from(&*pod.name)).collect()
             }
-            Part::Rollouts { namespace } => {
+            Part::Namespace { kind: Kind::PhasedRollout, namespace } => {
                 let names = self.rollouts.names().filter(|name| name.0 == *namespace);
                 names.map(|name| Arc::clone(&name.1)).collect()
             }
+            Part::Namespace { .. } => Vec::new(),
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::shell::api::Kind;
+use crate::shell::kinds::Kind;
 
 /// A source that is silent for longer is unconfirmed: the server sends a bookmark every minute, and half a minute more
 /// leaves room for one that is late.

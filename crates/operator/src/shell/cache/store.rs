@@ -330,7 +330,9 @@ impl Store {
             Row::Set(row) if undecodable.is_none() => {
                 row.as_ref().map(|read| parts_of_set(&read.row)).unwrap_or_default()
             }
-            Row::Rollout(_) => vec![Part::Rollouts { namespace: Arc::clone(&name.0) }],
+            Row::Rollout(_) => {
+                vec![Part::Namespace { kind: Kind::PhasedRollout, namespace: Arc::clone(&name.0) }]
+            }
             Row::Pod(row) => row.iter().map(part_of_pod).collect(),
             Row::Set(_) | Row::Claim(_) | Row::Revision(_) => Vec::new(),
         };
@@ -467,7 +469,7 @@ impl Rows {
     }
 
     fn upsert_rollout(&mut self, row: RolloutRow) -> Vec<Touched> {
-        let part = Part::Rollouts { namespace: Arc::clone(&row.namespace) };
+        let part = Part::Namespace { kind: Kind::PhasedRollout, namespace: Arc::clone(&row.namespace) };
         if self.is_covered(&part, &row.resource_version) { Vec::new() } else { self.rollouts.upsert(row) }
     }
 

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tower::{BoxError, service_fn};
 
-use super::super::{Cache, Followed, Scope};
+use super::super::{Cache, Extent, Followed, Scope};
 use crate::shell::api::{Api, Kind};
 use crate::shell::events;
+use crate::shell::kinds::{Handling, Need};
 use crate::shell::metrics::Metrics;
 
 /// Bounds hanging only; the clock is paused, so it costs nothing.
@@ -90,10 +91,11 @@ async fn an_optional_kind_that_is_forbidden_keeps_nobody_waiting_and_is_unconfir
     let api = Api::new(client(403, Arc::clone(&known), Arc::clone(&asked)), metrics.clone());
     let (recorder, _sender) = events::channel(api.clone(), "test".to_owned());
     let mut tasks = JoinSet::new();
+    let rollouts = Handling { need: Need::Optional, ..Handling::of(Kind::PhasedRollout) };
     let followed = Followed {
-        resources: &[Kind::Pod, Kind::PhasedRollout],
-        optional: &[Kind::PhasedRollout],
+        kinds: &[Handling::of(Kind::Pod), rollouts],
         scope: &Scope::Cluster,
+        extent: Extent::Steering,
     };
     let cache = Cache::follow(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
     let completed = tokio::time::timeout(LONG, cache.completed(Cache::first_round())).await;

@@ -17,6 +17,7 @@ use super::{Basis, CarriedOut, Domain, Executor, Halt, Performed, SETS_AND_PODS,
 use crate::shell::api::{ApiError, Kind};
 use crate::shell::confirmation::Confirmer;
 use crate::shell::expectations::{Expectation, SEEN_WITHIN, Unknown};
+use crate::shell::kinds::Confirmed;
 use crate::shell::lease::Epoch;
 use crate::shell::ledger::Owner;
 
@@ -33,10 +34,6 @@ const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 
 /// How often a lane whose own writes the watch does not show is read instead.
 const READ_EVERY: Duration = Duration::from_secs(5);
-
-/// What is read together where a watch does not show our own writes. What cannot be read concerns whoever looks at it, and
-/// nobody else: pods are replaced and recreated although rollouts can be neither listed nor watched.
-const READ_TOGETHER: [&[Kind]; 3] = [&SETS_AND_PODS, &[Kind::PhasedRollout], &[Kind::Claim, Kind::Revision]];
 
 /// What can carry the mark of a PhasedRollout.
 const MARKED: [Kind; 1] = [Kind::StatefulSet];
@@ -225,10 +222,14 @@ impl<'e> Lane<'e> {
     }
 
     /// Own writes are not shown by a watch that fails or is silent: what is awaited is read instead, now and then. Where that
-    /// fails, too, the lane can be planned in, and nothing disrupted by whoever looks at it.
+    /// fails, too, the lane can be planned in, and nothing disrupted by whoever looks at it. What cannot be read concerns
+    /// nobody else: pods are replaced and recreated although rollouts can be neither listed nor watched.
     async fn read_own_writes(&mut self) -> Result<(), Halt> {
-        for together in READ_TOGETHER {
-            self.read_awaited(together).await?;
+        let mut awaited = lock(&self.executor.ledger).awaited_kinds(&self.owners);
+        while let Some(kind) = awaited.first().copied() {
+            let together = self.executor.cache.handling(kind).confirmed_with();
+            awaited.retain(|kind| !together.contains(kind));
+            self.read_awaited(&together).await?;
         }
         Ok(())
     }
@@ -244,8 +245,9 @@ impl<'e> Lane<'e> {
         let not_shown = Halt::NotSeenYet { until: until.min(now + LOOK_AGAIN) };
         let doubt = |domain: &Domain| self.executor.cache.doubt(&awaited, &domain.namespace);
         let Some(doubt) = self.domains().find_map(doubt) else { return Err(not_shown) };
-        // Claims and revisions are not read. Where they may only be late it is not reported at once that they are in doubt.
-        if !together.iter().all(|resource| Confirmer::reads(*resource)) {
+        // Some kinds are not read. Where they may only be late it is not reported at once that they are in doubt.
+        let is_read = |kind: &Kind| self.executor.cache.handling(*kind).confirmed != Confirmed::Never;
+        if !together.iter().all(is_read) {
             let has_waited = until + READ_EVERY <= now + SEEN_WITHIN;
             if !doubt.failing && !has_waited {
                 return Err(not_shown);

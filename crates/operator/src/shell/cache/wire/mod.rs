@@ -30,7 +30,7 @@ pub(super) use set::{ReadSet, set, unreadable_set};
 
 /// How much is kept of what the server sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Extent {
+pub enum Extent {
     /// What is needed to steer sets that somebody else controls.
     #[default]
     Steering,
