@@ -89,7 +89,7 @@ pub fn enqueue(queue: &Queue<Key>, touched: &Touched) {
         Touched::Set { namespace, set, .. } | Touched::Surroundings { namespace, set } => {
             queue.add(key(namespace, set));
         }
-        Touched::Rollout { .. } | Touched::Confirmed => {}
+        Touched::Rollout { .. } | Touched::Object { .. } | Touched::Confirmed => {}
     }
 }
 

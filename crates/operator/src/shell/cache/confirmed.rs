@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::object::ReadObject;
-use super::store::{Name, Rows, Store, Touched, is_older};
+use super::store::{Store, Touched};
+use super::tables::Rows;
 use crate::shell::api::Kind;
 
 /// What one consistent read covers completely.
@@ -106,7 +107,7 @@ impl Store {
         for name in &reading.gone {
             let name = (Arc::clone(&namespace), Arc::clone(name));
             // One that was created since the read is there.
-            if rows.version_of(resource, &name).is_some_and(|row| !is_older(&reading.version, &row)) {
+            if !rows.is_at_later(resource, &name, &reading.version) {
                 touched.extend(rows.remove(resource, &name));
             }
         }
@@ -122,22 +123,18 @@ impl Rows {
     fn names_in(&self, part: &Part) -> Vec<Arc<str>> {
         match part {
             Part::Group { namespace, group } => {
-                let groups = self.groups.get(namespace);
-                groups.and_then(|groups| groups.get(group)).into_iter().flatten().cloned().collect()
+                self.sets.names_in_group(namespace, group).into_iter().flatten().cloned().collect()
             }
             Part::Set { namespace, name } => {
-                let known = self.sets.contains_key(&(Arc::clone(namespace), Arc::clone(name)));
-                known.then(|| Arc::clone(name)).into_iter().collect()
+                self.sets.named(namespace, name).map(|set| Arc::clone(&set.name)).into_iter().collect()
             }
             Part::Pods { namespace, owner } => {
-                let pods = self.pods_of.get(owner).into_iter().flatten();
-                pods.filter(|pod| pod.namespace == *namespace).map(|pod| Arc::from(&*pod.name)).collect()
+                let pods = self.pods.of(owner).iter().filter(|pod| pod.namespace == *namespace);
+                pods.map(|pod| Arc::from(&*pod.name)).collect()
             }
-            Part::Namespace { kind: Kind::PhasedRollout, namespace } => {
-                let names = self.rollouts.names().filter(|name| name.0 == *namespace);
-                names.map(|name| Arc::clone(&name.1)).collect()
+            Part::Namespace { kind, namespace } => {
+                self.names(*kind, &|name| name.0 == *namespace).into_iter().map(|(_, name)| name).collect()
             }
-            Part::Namespace { .. } => Vec::new(),
         }
     }
 
@@ -165,16 +162,6 @@ impl Rows {
                 && floor <= reached
         };
         self.floors.retain(|part, floor| !passed(part, *floor));
-    }
-
-    pub(super) fn version_of(&self, resource: Kind, name: &Name) -> Option<Box<str>> {
-        match resource {
-            Kind::StatefulSet => self.sets.get(name).map(|row| row.resource_version.clone()),
-            Kind::Pod => self.pods.get(name).map(|row| row.resource_version.clone()),
-            Kind::PhasedRollout => self.rollouts.get(name).map(|row| row.resource_version.clone()),
-            // Nothing but their watch brings these.
-            _ => None,
-        }
     }
 }
 

@@ -64,7 +64,9 @@ fn woken(touched: Vec<Touched>) -> Vec<String> {
             Touched::Set { set, .. }
             | Touched::Respecified { set, .. }
             | Touched::Surroundings { set, .. } => set.to_string(),
-            Touched::Rollout { .. } | Touched::Confirmed => panic!("there are none"),
+            Touched::Rollout { .. } | Touched::Object { .. } | Touched::Confirmed => {
+                panic!("there are none")
+            }
         })
         .collect();
     names.sort();

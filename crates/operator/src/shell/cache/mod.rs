@@ -11,10 +11,14 @@ mod freshness;
 mod intern;
 mod list_watch;
 mod object;
+mod others;
 mod pages;
+mod pods;
 mod revisions;
 mod rollouts;
+mod sets;
 mod store;
+mod tables;
 mod wire;
 
 use std::collections::BTreeMap;
