@@ -13,5 +13,6 @@ pub mod conditions;
 #[cfg(feature = "crd")]
 pub mod crds;
 pub mod keys;
+pub mod kinds;
 pub mod phased_rollout;
 pub mod rollout_status;

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use sts_plus_operator::controllers::rollout_group::world;
-use sts_plus_operator::shell::api::{Api, ApiError, Place, Resource};
+use sts_plus_operator::shell::api::{Api, ApiError, Kind, Place};
 use sts_plus_operator::shell::cache::{Cache, Listener, Scope};
 use sts_plus_operator::shell::events;
 use sts_plus_operator::shell::executor::Domain;
@@ -104,17 +104,17 @@ pub(crate) async fn status(connection: &Connection, arguments: &Arguments) -> Re
 }
 
 /// What can be looked at. Whoever may not see rollouts, or has a cluster that does not know them, still sees groups.
-async fn shown(api: &Api, scope: &Scope) -> Vec<Resource> {
+async fn shown(api: &Api, scope: &Scope) -> Vec<Kind> {
     let namespace = match scope {
         Scope::Cluster => None,
         Scope::Namespaces(names) => names.first().map(String::as_str),
     };
-    let mut shown = vec![Resource::StatefulSets, Resource::Pods];
-    match api.list(Place::collection(Resource::PhasedRollouts, namespace), &[("limit", "1")]).await {
+    let mut shown = vec![Kind::StatefulSet, Kind::Pod];
+    match api.list(Place::collection(Kind::PhasedRollout, namespace), &[("limit", "1")]).await {
         Err(ApiError::NotFound(_)) => {}
         Err(ApiError::Forbidden(why)) => eprintln!("sts-plus: PhasedRollouts are not shown: {why}"),
         // Whatever else is wrong is told by whoever looks at the rest.
-        Ok(_) | Err(_) => shown.push(Resource::PhasedRollouts),
+        Ok(_) | Err(_) => shown.push(Kind::PhasedRollout),
     }
     shown
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use sts_plus_api::keys;
-use sts_plus_operator::shell::api::{Api, ApiError, Place, Resource};
+use sts_plus_operator::shell::api::{Api, ApiError, Kind, Place};
 use sts_plus_operator::shell::metrics::Metrics;
 
 use crate::connect::Connection;
@@ -83,18 +83,18 @@ impl Hands {
         Ok(Self { api: Api::new(client, Metrics::new()), namespace })
     }
 
-    async fn merge(&self, resource: Resource, name: &str, fields: &Value) -> Result<Value> {
+    async fn merge(&self, resource: Kind, name: &str, fields: &Value) -> Result<Value> {
         let place = Place::object(resource, &self.namespace, name);
         self.told(resource, name, self.api.merge(place, keys::MANAGER_CLI, fields).await)
     }
 
-    async fn get(&self, resource: Resource, name: &str) -> Result<Value> {
+    async fn get(&self, resource: Kind, name: &str) -> Result<Value> {
         let place = Place::object(resource, &self.namespace, name);
         self.told(resource, name, self.api.get(place).await)
     }
 
-    fn told<T>(&self, resource: Resource, name: &str, answer: Result<T, ApiError>) -> Result<T> {
-        let (namespace, (_, kind)) = (&self.namespace, resource.identity());
+    fn told<T>(&self, resource: Kind, name: &str, answer: Result<T, ApiError>) -> Result<T> {
+        let (namespace, kind) = (&self.namespace, resource.definition().kind);
         match answer {
             Ok(answer) => Ok(answer),
             Err(ApiError::NotFound(_)) => bail!("there is no {kind} {name} in namespace {namespace}"),
@@ -104,7 +104,7 @@ impl Hands {
 
     async fn approve(&self, name: &str, approval: &str) -> Result<()> {
         let fields = json!({ "metadata": { "annotations": { keys::APPROVE: approval } } });
-        self.merge(Resource::PhasedRollouts, name, &fields).await.map(|_| ())
+        self.merge(Kind::PhasedRollout, name, &fields).await.map(|_| ())
     }
 }
 
@@ -118,12 +118,12 @@ pub(crate) async fn steer(connection: &Connection, arguments: &Arguments, wish: 
             Target::Set(name) => {
                 let value = (wish == Wish::Pause).then_some("true");
                 let fields = json!({ "metadata": { "annotations": { keys::PAUSED: value } } });
-                hands.merge(Resource::StatefulSets, name, &fields).await?;
+                hands.merge(Kind::StatefulSet, name, &fields).await?;
                 println!("statefulset/{name} {done}");
             }
             Target::Rollout(name) => {
                 let fields = json!({ "spec": { "paused": wish == Wish::Pause } });
-                let rollout = hands.merge(Resource::PhasedRollouts, name, &fields).await?;
+                let rollout = hands.merge(Kind::PhasedRollout, name, &fields).await?;
                 println!("phasedrollout/{name} {done}");
                 let failed = rollout.pointer("/status/failure/revision").and_then(Value::as_str);
                 let retry = awaited_approval(&rollout);
@@ -146,7 +146,7 @@ pub(crate) async fn approve(connection: &Connection, arguments: &Approval) -> Re
             Target::Set(name) if name == text => name,
             Target::Set(name) => bail!("{name} is a StatefulSet: approve the PhasedRollout that names it"),
         };
-        let rollout = hands.get(Resource::PhasedRollouts, name).await?;
+        let rollout = hands.get(Kind::PhasedRollout, name).await?;
         let approval = awaited_approval(&rollout).with_context(|| {
             format!("phasedrollout/{name} waits for no approval: there is nothing to approve")
         })?;

@@ -12,11 +12,12 @@ use crate::controllers::phased_rollout::{self, PhasedRollouts};
 use crate::controllers::rollout_group::{self, RolloutGroups};
 use crate::controllers::statefulset::{self, StatefulSets};
 use crate::outbound::{Dial, Prometheus, Reach};
-use crate::shell::api::{Api, CALL_TIMEOUT, Resource};
-use crate::shell::cache::{Cache, Followed, Listener, Scope, Touched};
+use crate::shell::api::{Api, CALL_TIMEOUT};
+use crate::shell::cache::{Cache, Extent, Followed, Listener, Scope, Touched};
 use crate::shell::events::{self, Recorder};
 use crate::shell::executor::{Executor, Gate};
 use crate::shell::informing::Informing;
+use crate::shell::kinds;
 use crate::shell::lease::{self, Epoch, Leadership};
 use crate::shell::metrics::Metrics;
 use crate::shell::queue::Queue;
@@ -75,18 +76,14 @@ impl Controllers {
     /// All that any cluster can use: one that controls sets itself must not have a second one do so.
     pub const ALL: Self = Self { rollout_group: true, phased_rollout: true, statefulset: false };
 
-    /// What they look at.
-    fn resources(self) -> Vec<Resource> {
-        let own = self.phased_rollout.then_some(Resource::PhasedRollouts);
-        let controlled = self.statefulset.then_some([Resource::Claims, Resource::Revisions]);
-        let controlled = controlled.into_iter().flatten();
-        [Resource::StatefulSets, Resource::Pods].into_iter().chain(own).chain(controlled).collect()
-    }
-
-    /// What those that run beside the phased-rollout controller do without: their decisions rest on sets and pods, which
-    /// also show what a PhasedRollout does to a set.
-    fn optional(self) -> &'static [Resource] {
-        if self.rollout_group || self.statefulset { &[Resource::PhasedRollouts] } else { &[] }
+    /// The names of those that run.
+    fn names(self) -> Vec<&'static str> {
+        let all = [
+            (self.rollout_group, rollout_group::NAME),
+            (self.phased_rollout, phased_rollout::NAME),
+            (self.statefulset, statefulset::NAME),
+        ];
+        all.into_iter().filter(|(runs, _)| *runs).map(|(_, name)| name).collect()
     }
 }
 
@@ -167,8 +164,9 @@ pub async fn run(
 
     let queues = Queues::new(&surroundings.chance);
     let running = settings.controllers;
-    let resources = running.resources();
-    let followed = Followed { resources: &resources, optional: running.optional(), scope: &settings.scope };
+    let kinds = kinds::asked_by(&running.names());
+    let extent = if running.statefulset { Extent::Controlling } else { Extent::Steering };
+    let followed = Followed { kinds: &kinds, scope: &settings.scope, extent };
     let cache =
         Cache::follow(&api(clients.watches), followed, &recorder, &queues.listener(running), &mut tasks);
     let (complete, complete_view) = watch::channel(None);

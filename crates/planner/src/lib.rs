@@ -18,6 +18,7 @@
 pub mod amount;
 pub mod disruption;
 pub mod health;
+pub mod metadata;
 pub mod ordinal;
 pub mod phased_rollout;
 pub mod plan;

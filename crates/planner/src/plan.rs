@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sts_plus_api::keys;
+pub use sts_plus_api::kinds::Kind;
 
 use crate::disruption::Permit;
 use crate::phased_rollout::query::Question;
@@ -220,21 +221,6 @@ pub struct Object {
     pub namespace: Arc<str>,
     /// Its name.
     pub name: Box<str>,
-}
-
-/// The kinds that plans write to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// A pod.
-    Pod,
-    /// A StatefulSet.
-    StatefulSet,
-    /// A PhasedRollout.
-    PhasedRollout,
-    /// A PersistentVolumeClaim.
-    Claim,
-    /// A ControllerRevision.
-    Revision,
 }
 
 /// The state of an object that a write insists on.

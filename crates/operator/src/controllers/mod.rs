@@ -18,13 +18,13 @@ use jiff::Timestamp;
 use sts_plus_planner::set::SetRow;
 use tokio::time::Instant;
 
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 use crate::shell::events::Regarding;
 
 /// A set, as events name it.
 fn regarding(set: &SetRow) -> Regarding {
     Regarding {
-        resource: Resource::StatefulSets,
+        resource: Kind::StatefulSet,
         namespace: Arc::clone(&set.namespace),
         name: Arc::clone(&set.name),
         uid: Arc::clone(&set.uid),

@@ -27,7 +27,7 @@ use super::stretches::Stretches;
 use super::unobserved::Unobserved;
 use super::unreported::Unreported;
 use crate::outbound::{self, Prometheus, promql};
-use crate::shell::api::{Api, ApiError, Place, Resource};
+use crate::shell::api::{Api, ApiError, Kind, Place};
 use crate::shell::cache::{Cache, Store, Touched};
 use crate::shell::events::{Recorder, Regarding};
 use crate::shell::executor::{Basis, Domain, Executor, Halt, Lane};
@@ -40,7 +40,7 @@ use crate::shell::queue::{Outcome, Queue};
 pub const NAME: &str = "phased-rollout";
 
 /// What a decision about a PhasedRollout looks at.
-const READS: [Resource; 3] = [Resource::StatefulSets, Resource::Pods, Resource::PhasedRollouts];
+const READS: [Kind; 3] = [Kind::StatefulSet, Kind::Pod, Kind::PhasedRollout];
 
 /// How often a pass confirms its view: which sets carry a mark, what those read, and that nothing else is to be read.
 const MAX_CONFIRMATIONS: usize = 3;
@@ -334,7 +334,7 @@ impl PhasedRollouts {
     /// Who besides us has written the partition; read from the object itself, since it is needed so rarely.
     async fn partition_manager(&self, world: &World) -> String {
         let Some(member) = &world.target else { return UNKNOWN_MANAGER.to_owned() };
-        let place = Place::object(Resource::StatefulSets, &member.set.namespace, &member.set.name);
+        let place = Place::object(Kind::StatefulSet, &member.set.namespace, &member.set.name);
         match self.api.get(place).await {
             Ok(set) => manager_of_partition(&set),
             Err(error) => {
@@ -553,7 +553,7 @@ fn labels(key: &Key) -> RolloutLabels {
 
 fn about(rollout: &RolloutRow) -> Regarding {
     Regarding {
-        resource: Resource::PhasedRollouts,
+        resource: Kind::PhasedRollout,
         namespace: Arc::clone(&rollout.namespace),
         name: Arc::clone(&rollout.name),
         uid: Arc::clone(&rollout.uid),

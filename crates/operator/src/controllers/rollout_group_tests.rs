@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::super::test_server::{Server, refusal};
 use super::{Key, RolloutGroups, wake};
 use crate::operator::WORKERS;
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 use crate::shell::cache::{Cache, Scope};
 use crate::shell::events;
 use crate::shell::executor::{Domain, Executor, Gate};
@@ -106,14 +106,14 @@ impl Bench {
         for name in sets {
             let mut set = set(name);
             set["metadata"]["labels"] = json!({ "rollout-group": group });
-            self.see(Resource::StatefulSets, &set);
+            self.see(Kind::StatefulSet, &set);
             for ordinal in 0..2 {
-                self.see(Resource::Pods, &pod(name, ordinal, "old", 4));
+                self.see(Kind::Pod, &pod(name, ordinal, "old", 4));
             }
         }
     }
 
-    fn see(&self, resource: Resource, object: &Value) {
+    fn see(&self, resource: Kind, object: &Value) {
         self.cache.store().upsert(resource, &object.to_string());
     }
 
@@ -146,8 +146,8 @@ async fn an_annotation_that_is_never_answered_does_not_keep_the_next_pod_waiting
     let started = Instant::now();
     assert_eq!(bench.pass().await, Outcome::Settled);
     assert_eq!(bench.server.deletions(), ["a-0", "a-1"]);
-    bench.see(Resource::Pods, &pod("a", 0, "new", 20));
-    bench.see(Resource::Pods, &pod("a", 1, "new", 21));
+    bench.see(Kind::Pod, &pod("a", 0, "new", 20));
+    bench.see(Kind::Pod, &pod("a", 1, "new", 21));
     assert_eq!(bench.pass().await, Outcome::Settled);
     assert_eq!(bench.server.deletions(), ["b-0", "b-1"]);
     assert!(started.elapsed() < Duration::from_secs(1), "the clock is paused: nothing was waited for");
@@ -214,8 +214,8 @@ async fn a_refused_annotation_is_reported_on_its_set_and_the_rollout_goes_on() {
     }
     assert_eq!(bench.pass().await, Outcome::Settled);
     assert_eq!(bench.server.deletions(), ["a-0", "a-1"]);
-    bench.see(Resource::Pods, &pod("a", 0, "new", 20));
-    bench.see(Resource::Pods, &pod("a", 1, "new", 21));
+    bench.see(Kind::Pod, &pod("a", 0, "new", 20));
+    bench.see(Kind::Pod, &pod("a", 1, "new", 21));
     assert_eq!(bench.pass().await, Outcome::Settled);
     assert_eq!(bench.server.deletions(), ["b-0", "b-1"]);
     let told = bench.reported_of("a").await;
@@ -230,7 +230,7 @@ async fn an_annotation_that_cannot_be_removed_from_a_set_without_a_group_is_repo
     let mut left = set("left");
     left["metadata"]["labels"] = json!({});
     left["metadata"]["annotations"] = json!({ keys::ROLLOUT_STATUS: "{}" });
-    bench.see(Resource::StatefulSets, &left);
+    bench.see(Kind::StatefulSet, &left);
     for _ in 0..8 {
         bench.server.prepare(Method::PATCH, "statefulsets/left", Some(refusal(500, FAILED)));
     }
@@ -243,7 +243,7 @@ async fn an_annotation_that_cannot_be_removed_from_a_set_without_a_group_is_repo
     tokio::time::sleep(Duration::from_mins(5)).await;
     left["metadata"]["annotations"] = json!({});
     left["metadata"]["resourceVersion"] = json!("101");
-    bench.see(Resource::StatefulSets, &left);
+    bench.see(Kind::StatefulSet, &left);
     bench.groups.release(&"ns".into(), &"left".into());
     assert!(bench.groups.memory().warned.is_empty(), "nothing is kept of it");
 }
@@ -267,8 +267,8 @@ async fn a_group_whose_deletions_hang_leaves_workers_for_other_groups() {
     bench.queue.add(Key::Group(domain("other")));
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(bench.server.deletions(), ["a-0", "a-1", "c-0", "c-1"]);
-    bench.see(Resource::Pods, &pod("c", 0, "new", 20));
-    bench.see(Resource::Pods, &pod("c", 1, "new", 21));
+    bench.see(Kind::Pod, &pod("c", 0, "new", 20));
+    bench.see(Kind::Pod, &pod("c", 1, "new", 21));
     bench.queue.add(Key::Group(domain("g")));
     bench.queue.add(Key::Group(domain("other")));
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -285,7 +285,7 @@ async fn a_clock_that_is_set_back_while_a_pass_writes_does_not_move_the_next_loo
     young["spec"]["minReadySeconds"] = json!(60);
     young["metadata"]["resourceVersion"] = json!("5");
     young["metadata"]["annotations"] = json!({ "rollout-max-unavailable": "3" });
-    bench.see(Resource::StatefulSets, &young);
+    bench.see(Kind::StatefulSet, &young);
     bench.server.slow_down(Duration::from_secs(1));
     let outcome = bench.groups.pass(&domain("g")).await;
     assert!(started.elapsed() >= Duration::from_secs(1), "a deletion was under way when the clock was set");

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::later;
 use super::trouble::Trouble;
-use crate::shell::api::{Api, ApiError, Place, Resource};
+use crate::shell::api::{Api, ApiError, Kind, Place};
 use crate::shell::backoff;
 use crate::shell::cache::{Cache, Touched};
 use crate::shell::events::Recorder;
@@ -34,7 +34,7 @@ pub const NAME: &str = "statefulset";
 const MAX_PLANS: usize = 20;
 
 /// What a plan for a set looks at.
-const READS: [Resource; 4] = [Resource::StatefulSets, Resource::Pods, Resource::Claims, Resource::Revisions];
+const READS: [Kind; 4] = [Kind::StatefulSet, Kind::Pod, Kind::Claim, Kind::Revision];
 
 /// A set by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -89,7 +89,7 @@ pub fn enqueue(queue: &Queue<Key>, touched: &Touched) {
         Touched::Set { namespace, set, .. } | Touched::Surroundings { namespace, set } => {
             queue.add(key(namespace, set));
         }
-        Touched::Rollout { .. } | Touched::Confirmed => {}
+        Touched::Rollout { .. } | Touched::Object { .. } | Touched::Confirmed => {}
     }
 }
 
@@ -249,7 +249,7 @@ impl StatefulSets {
 
     /// The set as the server has it right now.
     async fn standing(&self, object: &Object, set: &SetRow) -> Result<Standing, Halt> {
-        let place = Place::object(object.kind.into(), &object.namespace, &object.name);
+        let place = Place::object(object.kind, &object.namespace, &object.name);
         match self.api.get(place).await {
             Ok(found) => Ok(standing(&found, &set.uid)),
             Err(ApiError::NotFound(_)) => Ok(Standing::Gone),
@@ -259,7 +259,7 @@ impl StatefulSets {
 
     /// Reads the revision that has the name which a new one was to be given.
     async fn read_holder(&self, key: &Key, name: &str, memory: &mut Memory) -> Result<(), Halt> {
-        let read = self.api.read(Place::object(Resource::Revisions, &key.namespace, name)).await;
+        let read = self.api.read(Place::object(Kind::Revision, &key.namespace, name)).await;
         let bytes = match read {
             Ok(bytes) => bytes,
             // It has gone again: the name is free.

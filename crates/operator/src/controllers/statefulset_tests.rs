@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use tower::{BoxError, service_fn};
 
 use super::{Key, StatefulSets, enqueue, standing};
-use crate::shell::api::{Api, ApiError, CALL_TIMEOUT, Resource};
-use crate::shell::cache::{Cache, Scope, Touched};
+use crate::shell::api::{Api, ApiError, CALL_TIMEOUT, Kind};
+use crate::shell::cache::{Cache, Extent, Followed, Scope, Touched};
 use crate::shell::events;
 use crate::shell::executor::{Executor, Gate, Halt};
 use crate::shell::lease::Leadership;
@@ -159,8 +159,9 @@ impl Bench {
         tasks.spawn(sender.run());
         let api = server.api();
         // Controlling, and following nothing: the rows come from the test.
-        let followed = (&[Resource::Revisions][..], &Scope::Namespaces(Vec::new()));
-        let cache = Cache::start(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
+        let (scope, extent) = (&Scope::Namespaces(Vec::new()), Extent::Controlling);
+        let followed = Followed { kinds: &[], scope, extent };
+        let cache = Cache::follow(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
         let leadership = Leadership::always();
         let gate = Gate::new(leadership.clone(), watch::channel(leadership.current()).1);
         let executor = Arc::new(Executor::new(api.clone(), cache.clone(), gate));
@@ -175,14 +176,14 @@ impl Bench {
 
     fn with_set() -> Self {
         let bench = Self::new();
-        bench.see(Resource::StatefulSets, &set());
+        bench.see(Kind::StatefulSet, &set());
         bench
     }
 
     /// A set that has its pod, of which its status does not know.
     fn with_pod() -> Self {
         let bench = Self::with_set();
-        bench.see(Resource::Revisions, &revision(&revision_name(0), &patch(), "uid-web"));
+        bench.see(Kind::Revision, &revision(&revision_name(0), &patch(), "uid-web"));
         let owner = json!({ "kind": "StatefulSet", "name": "web", "uid": "uid-web", "controller": true });
         let labels = json!({
             "app": "web", "controller-revision-hash": revision_name(0),
@@ -191,7 +192,7 @@ impl Bench {
         let ready =
             json!([{ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
         bench.see(
-            Resource::Pods,
+            Kind::Pod,
             &json!({
                 "metadata": {
                     "name": "web-0", "namespace": "ns", "uid": "uid-web-0", "resourceVersion": "3",
@@ -203,7 +204,7 @@ impl Bench {
         bench
     }
 
-    fn see(&self, resource: Resource, object: &Value) {
+    fn see(&self, resource: Kind, object: &Value) {
         self.cache.store().upsert(resource, &object.to_string());
     }
 
@@ -383,7 +384,7 @@ async fn nothing_is_adopted_before_the_server_says_that_the_set_lives() {
         ("uid-other", None, &[ask], Outcome::Failed),
     ] {
         let bench = Bench::with_set();
-        bench.see(Resource::Pods, &orphan);
+        bench.see(Kind::Pod, &orphan);
         let found = json!({ "metadata": { "uid": uid, "deletionTimestamp": deletion } });
         bench.server.prepare(Method::GET, "statefulsets", 200, found);
         assert_eq!(bench.pass().await, outcome, "{uid} {deletion:?}");
@@ -396,7 +397,7 @@ async fn a_set_that_cannot_be_asked_for_is_left_alone() {
     let bench = Bench::with_set();
     let labels = json!({ "app": "web" });
     let orphan = json!({ "metadata": { "name": "web-0", "namespace": "ns", "uid": "u", "labels": labels } });
-    bench.see(Resource::Pods, &orphan);
+    bench.see(Kind::Pod, &orphan);
     bench.server.prepare(Method::GET, "statefulsets", 503, json!({}));
     assert_eq!(bench.pass().await, Outcome::Failed);
     assert_eq!(bench.server.take(), ["GET statefulsets/web"]);
@@ -408,8 +409,8 @@ async fn a_stored_revision_without_a_template_is_told_and_nothing_is_done() {
     let name = revision_name(0);
     let mut web = set();
     web["status"] = json!({ "observedGeneration": 1, "currentRevision": name, "updateRevision": name });
-    bench.see(Resource::StatefulSets, &web);
-    bench.see(Resource::Revisions, &revision(&name, "{\"spec\":7}", "uid-web"));
+    bench.see(Kind::StatefulSet, &web);
+    bench.see(Kind::Revision, &revision(&name, "{\"spec\":7}", "uid-web"));
     assert_eq!(bench.pass().await, Outcome::Failed);
     assert!(bench.server.take().is_empty());
     let told = bench.events().await;
@@ -426,7 +427,7 @@ async fn a_set_that_is_gone_is_forgotten_and_so_are_its_metrics() {
     bench.metrics.statefulset.show(&labels, Gauges { max_unavailable: 2, unavailable: 1 });
     bench.controller.known().get_mut(&key()).expect("known").shown = Some(labels);
     assert!(bench.metrics.encode().contains(gauge), "{}", bench.metrics.encode());
-    bench.cache.store().remove(Resource::StatefulSets, &set().to_string());
+    bench.cache.store().remove(Kind::StatefulSet, &set().to_string());
     assert_eq!(bench.pass().await, Outcome::Settled);
     assert!(!bench.metrics.encode().contains(gauge));
     assert!(bench.controller.known().is_empty());
@@ -439,7 +440,7 @@ async fn a_set_of_the_same_name_is_another_one() {
     assert!(bench.controller.known()[&key()].status_written.is_some());
     let mut next = set();
     next["metadata"]["uid"] = json!("uid-next");
-    bench.see(Resource::StatefulSets, &next);
+    bench.see(Kind::StatefulSet, &next);
     bench.server.prepare(Method::POST, "revisions", 503, json!({}));
     bench.server.prepare(Method::PATCH, "status", 503, json!({}));
     bench.pass().await;

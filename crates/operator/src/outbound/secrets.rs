@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::shell::api::{Api, ApiError, Place, Resource, escape};
+use crate::shell::api::{Api, ApiError, Kind, Place, escape};
 
 /// What stands where a secret stood.
 const HIDDEN: &str = "***";
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         if let Some(secret) = self.read.iter().find(|secret| secret.name == name) {
             return Ok(secret.clone());
         }
-        let place = Place::object(Resource::Secrets, self.namespace, name);
+        let place = Place::object(Kind::Secret, self.namespace, name);
         let object = self.api.get(place).await.map_err(|error| match error {
             ApiError::NotFound(_) => SecretError::Missing(name.to_owned()),
             ApiError::Forbidden(_) => SecretError::Forbidden(name.to_owned(), self.namespace.to_owned()),

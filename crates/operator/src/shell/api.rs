@@ -12,11 +12,11 @@ use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kube::client::Body;
 use serde_json::Value;
-use sts_plus_planner::plan::Kind;
 use sts_plus_planner::reason::Refusal;
 use sts_plus_planner::revision;
 use thiserror::Error;
 
+pub use super::kinds::{Form, Kind};
 use super::metrics::{Metrics, RequestLabels};
 use super::rights::Rights;
 use super::surroundings::{Chance, Surroundings};
@@ -145,111 +145,30 @@ fn webhook(message: &str) -> Option<&str> {
     named.and_then(|(_, rest)| rest.split_once('"')).map(|(name, _)| name)
 }
 
-/// The resources we talk to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Resource {
-    /// Pods.
-    Pods,
-    /// StatefulSets.
-    StatefulSets,
-    /// Events of the core group.
-    Events,
-    /// Leases.
-    Leases,
-    /// Secrets: read one at a time, by name.
-    Secrets,
-    /// PhasedRollouts.
-    PhasedRollouts,
-    /// PersistentVolumeClaims.
-    Claims,
-    /// ControllerRevisions.
-    Revisions,
-}
-
-impl Resource {
-    /// The plural in paths and in RBAC.
-    pub fn plural(self) -> &'static str {
-        match self {
-            Self::Pods => "pods",
-            Self::StatefulSets => "statefulsets",
-            Self::Events => "events",
-            Self::Leases => "leases",
-            Self::Secrets => "secrets",
-            Self::PhasedRollouts => "phasedrollouts",
-            Self::Claims => "persistentvolumeclaims",
-            Self::Revisions => "controllerrevisions",
-        }
-    }
-
-    fn root(self) -> &'static str {
-        match self {
-            Self::Pods | Self::Events | Self::Secrets | Self::Claims => "/api/v1",
-            Self::StatefulSets | Self::Revisions => "/apis/apps/v1",
-            Self::Leases => "/apis/coordination.k8s.io/v1",
-            Self::PhasedRollouts => "/apis/sts.plus/v1alpha1",
-        }
-    }
-
-    /// Whether a cluster knows the kind only by a definition of ours.
-    pub fn is_custom(self) -> bool {
-        self == Self::PhasedRollouts
-    }
-
-    /// `apiVersion` and `kind` of its objects.
-    pub fn identity(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Pods => ("v1", "Pod"),
-            Self::StatefulSets => ("apps/v1", "StatefulSet"),
-            Self::Events => ("v1", "Event"),
-            Self::Leases => ("coordination.k8s.io/v1", "Lease"),
-            Self::Secrets => ("v1", "Secret"),
-            Self::PhasedRollouts => ("sts.plus/v1alpha1", "PhasedRollout"),
-            Self::Claims => ("v1", "PersistentVolumeClaim"),
-            Self::Revisions => ("apps/v1", "ControllerRevision"),
-        }
-    }
-}
-
-impl From<Kind> for Resource {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Pod => Self::Pods,
-            Kind::StatefulSet => Self::StatefulSets,
-            Kind::PhasedRollout => Self::PhasedRollouts,
-            Kind::Claim => Self::Claims,
-            Kind::Revision => Self::Revisions,
-        }
-    }
-}
-
-impl fmt::Display for Resource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.plural())
-    }
-}
-
 /// Where a request goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     /// The resource.
-    pub resource: Resource,
+    pub resource: Kind,
     /// The namespace; `None` for all of them.
     pub namespace: Option<&'a str>,
     /// The object; `None` for the collection.
     pub name: Option<&'a str>,
     /// The subresource.
     pub subresource: Option<&'a str>,
+    /// What is asked for of each object.
+    pub form: Form,
 }
 
 impl<'a> Place<'a> {
     /// All objects of a resource, in one namespace or in all.
-    pub fn collection(resource: Resource, namespace: Option<&'a str>) -> Self {
-        Self { resource, namespace, name: None, subresource: None }
+    pub fn collection(resource: Kind, namespace: Option<&'a str>) -> Self {
+        Self { resource, namespace, name: None, subresource: None, form: Form::Json }
     }
 
     /// One object.
-    pub fn object(resource: Resource, namespace: &'a str, name: &'a str) -> Self {
-        Self { resource, namespace: Some(namespace), name: Some(name), subresource: None }
+    pub fn object(resource: Kind, namespace: &'a str, name: &'a str) -> Self {
+        Self { name: Some(name), ..Self::collection(resource, Some(namespace)) }
     }
 
     /// A subresource of one object.
@@ -258,9 +177,16 @@ impl<'a> Place<'a> {
         Self { subresource: Some(subresource), ..self }
     }
 
+    /// The same place, asked for in another form than JSON.
+    #[must_use]
+    pub fn in_form(self, form: Form) -> Self {
+        Self { form, ..self }
+    }
+
     fn path(&self, query: &[(&str, &str)]) -> String {
-        let mut path = self.resource.root().to_owned();
-        if let Some(namespace) = self.namespace {
+        let definition = self.resource.definition();
+        let mut path = definition.root();
+        if let Some(namespace) = self.namespace.filter(|_| definition.namespaced) {
             path.push_str("/namespaces/");
             escape(namespace, &mut path);
         }
@@ -463,13 +389,13 @@ impl Api {
             .method(method)
             .uri(place.path(query))
             .header(header::USER_AGENT, concat!("sts-plus/", env!("CARGO_PKG_VERSION")))
-            .header(header::ACCEPT, "application/json");
+            .header(header::ACCEPT, place.form.accept(verb));
         if let Some((content_type, _)) = body {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
         // The data of a revision are stored as they come, and compared by their bytes.
         let text = |value: &Value| match place.resource {
-            Resource::Revisions => revision::canonical(value),
+            Kind::Revision => revision::canonical(value),
             _ => value.to_string(),
         };
         let bytes = body.map(|(_, value)| text(value).into_bytes()).unwrap_or_default();

@@ -7,7 +7,7 @@ use sts_plus_planner::plan::{Action, Step};
 
 use super::super::{Domain, Halt};
 use super::{Answer, Bench, pod};
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 
 fn rolling_set() -> String {
     json!({
@@ -28,9 +28,9 @@ fn rollout(version: &str) -> String {
 /// A set that rolls, its rollout, and the step that a planner would take with its permit.
 fn step() -> (Bench, Domain, Action) {
     let bench = Bench::new();
-    bench.store.upsert(Resource::StatefulSets, &rolling_set());
-    bench.store.upsert(Resource::Pods, &pod(4, "uid-a-0", false));
-    bench.store.upsert(Resource::PhasedRollouts, &rollout("7"));
+    bench.store.upsert(Kind::StatefulSet, &rolling_set());
+    bench.store.upsert(Kind::Pod, &pod(4, "uid-a-0", false));
+    bench.store.upsert(Kind::PhasedRollout, &rollout("7"));
     let member = bench.store.member(&"ns".into(), "a").unwrap();
     let now = jiff::Timestamp::from_second(3600).unwrap();
     let domain = DomainBudget::of([&member], Allowance::OnePod, now);
@@ -119,6 +119,6 @@ async fn a_status_is_replaced_at_the_version_it_was_decided_from() {
         })
     );
     assert!(bench.enter(&domain).await.is_err(), "the view must show what was faster");
-    bench.store.upsert(Resource::PhasedRollouts, &rollout("8"));
+    bench.store.upsert(Kind::PhasedRollout, &rollout("8"));
     assert!(bench.enter(&domain).await.is_ok());
 }

@@ -1,9 +1,8 @@
 //! Reading a disruption domain again, consistently: the sets of a group or one set, their pods and, where the decision
-//! looks at them, the PhasedRollouts of the namespace.
+//! looks at them, the PhasedRollouts of the namespace, or what else is [`Confirmed::ByNamespace`].
 //!
 //! What is read is taken into the cache ([`Cache::confirm`]), so that the plan which is made next rests on it. Claims and
-//! revisions are not read: each write to one of them carries the version that it was decided on, and what they hold
-//! decides about no pod.
+//! revisions are not read, see [`Confirmed::Never`].
 
 mod marks;
 
@@ -16,9 +15,10 @@ use sts_plus_api::keys;
 use sts_plus_planner::selector::{Selector, Test};
 use sts_plus_planner::set::SetRow;
 
-use super::api::{Api, ApiError, Place, Resource};
+use super::api::{Api, ApiError, Kind, Place};
 use super::cache::{Cache, Page, Pages, Part, ReadObject, Reading};
-use super::executor::{Domain, SETS_AND_PODS};
+use super::executor::Domain;
+use super::kinds::{Confirmed, FIELD_SELECTOR, Handling, LABEL_SELECTOR};
 
 /// How long one request may take: a page of one domain is small, and whoever waits holds the domain's lane.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ struct Listed {
 
 impl Confirmer<'_> {
     /// Reads what a decision about the domain looks at; what could not be read, and why, where that fails.
-    pub(super) async fn confirm(&self, reads: &[Resource]) -> Result<(), Arc<str>> {
+    pub(super) async fn confirm(&self, reads: &[Kind]) -> Result<(), Arc<str>> {
         match tokio::time::timeout(CONFIRMED_WITHIN, self.read(reads)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(why)) => Err(why.into()),
@@ -63,23 +63,19 @@ impl Confirmer<'_> {
         }
     }
 
-    /// Whether it can read this resource.
-    pub(super) fn reads(resource: Resource) -> bool {
-        matches!(resource, Resource::StatefulSets | Resource::Pods | Resource::PhasedRollouts)
-    }
-
-    async fn read(&self, reads: &[Resource]) -> Result<(), String> {
+    async fn read(&self, reads: &[Kind]) -> Result<(), String> {
+        let is = |kind: &Kind, confirmed| self.cache.handling(*kind).confirmed == confirmed;
         let members = async {
-            if !SETS_AND_PODS.iter().any(|resource| reads.contains(resource)) {
+            if !reads.iter().any(|kind| is(kind, Confirmed::WithMembers)) {
                 return Ok(());
             }
             // First the sets, so that the pods are those of the sets as they are now.
             let sets = self.sets().await?;
             self.pods(&sets).await
         };
-        let rollouts =
-            async { if reads.contains(&Resource::PhasedRollouts) { self.rollouts().await } else { Ok(()) } };
-        let ((), ()) = futures::try_join!(members, rollouts)?;
+        let listed = reads.iter().filter(|kind| is(kind, Confirmed::ByNamespace));
+        let listed = futures::future::try_join_all(listed.map(|kind| self.namespace_of(*kind)));
+        futures::try_join!(members, listed)?;
         Ok(())
     }
 
@@ -95,15 +91,15 @@ impl Confirmer<'_> {
             // One that is not cached is not planned for.
             let Some(set) = store.set_of_uid(self.namespace(), uid) else { return Ok(Vec::new()) };
             let name = Arc::clone(&set.name);
-            let selector = ("fieldSelector", format!("metadata.name={name}"));
+            let selector = (FIELD_SELECTOR, format!("metadata.name={name}"));
             (Part::Set { namespace: namespace(), name }, selector)
         } else {
             // A rollout whose target does not exist has a domain without sets.
             let Some(group) = self.domain.label().cloned() else { return Ok(Vec::new()) };
-            let selector = ("labelSelector", format!("{}={group}", keys::ROLLOUT_GROUP));
+            let selector = (LABEL_SELECTOR, format!("{}={group}", keys::ROLLOUT_GROUP));
             (Part::Group { namespace: namespace(), group }, selector)
         };
-        let listed = self.list(Resource::StatefulSets, Some((selector.0, &selector.1))).await?;
+        let listed = self.list(Kind::StatefulSet, Some((selector.0, &selector.1))).await?;
         self.take(vec![part.clone()], listed).await?;
         let names = store.names_in(&part).into_iter();
         Ok(names.filter_map(|name| store.set(self.namespace(), &name)).collect())
@@ -117,31 +113,37 @@ impl Confirmer<'_> {
         let selectors: Option<Vec<_>> =
             sets.iter().map(|set| Some((part(set), terms(&set.selector)?))).collect();
         let Some(selectors) = selectors.filter(|selectors| selectors.len() <= MAX_LISTS_BY_SELECTOR) else {
-            let listed = self.list(Resource::Pods, None).await?;
+            let listed = self.list(Kind::Pod, None).await?;
             return self.take(sets.iter().map(part).collect(), listed).await;
         };
         let reads = selectors.into_iter().map(|(part, terms)| async move {
-            let listed = self.list(Resource::Pods, Some(("labelSelector", &terms))).await?;
+            let listed = self.list(Kind::Pod, Some((LABEL_SELECTOR, &terms))).await?;
             self.take(vec![part], listed).await
         });
         futures::stream::iter(reads).buffer_unordered(MAX_PARALLEL_READS).try_collect::<Vec<()>>().await?;
         Ok(())
     }
 
-    async fn rollouts(&self) -> Result<(), String> {
-        let part = Part::Rollouts { namespace: Arc::clone(self.namespace()) };
-        let listed = self.list(Resource::PhasedRollouts, None).await?;
-        self.take(vec![part], listed).await
+    /// Reads all objects of a kind in the namespace; all there are where they are in none.
+    async fn namespace_of(&self, kind: Kind) -> Result<(), String> {
+        let is_namespaced = kind.definition().namespaced;
+        let namespace = if is_namespaced { Arc::clone(self.namespace()) } else { "".into() };
+        let listed = self.list(kind, None).await?;
+        self.take(vec![Part::Namespace { kind, namespace }], listed).await
     }
 
-    /// Takes in what was listed. A cached object that the list lacks may have left what was selected without being gone,
-    /// so it is read by its name.
+    /// Takes in what was listed. A cached object that the list lacks may have left the part without being gone, so it is read
+    /// by its name, unless only selected objects are followed: what is not selected any more counts as deleted.
     async fn take(&self, parts: Vec<Part>, listed: Listed) -> Result<(), String> {
         let Listed { version, mut objects, names } = listed;
         let Some(resource) = parts.first().map(Part::resource) else { return Ok(()) };
         let cached = parts.iter().flat_map(|part| self.cache.store().names_in(part));
         let missing: Vec<_> = cached.filter(|name| !names.contains(name)).collect();
+        let is_selected = !self.cache.handling(resource).selection.is_all();
         let reads = missing.into_iter().map(|name| async move {
+            if is_selected {
+                return Ok((name, None));
+            }
             let read = self.api.read(Place::object(resource, self.namespace(), &name)).await;
             match read {
                 Ok(bytes) => {
@@ -166,22 +168,20 @@ impl Confirmer<'_> {
     }
 
     /// A list without a version, which is a consistent read. Each page is read as it comes, and not kept.
-    async fn list(
-        &self,
-        resource: Resource,
-        selector: Option<(&'static str, &str)>,
-    ) -> Result<Listed, String> {
-        let (store, place) = (self.cache.store(), Place::collection(resource, Some(self.namespace())));
+    async fn list(&self, resource: Kind, selector: Option<(&'static str, &str)>) -> Result<Listed, String> {
+        let Handling { form, selection, .. } = self.cache.handling(resource);
+        let place = Place::collection(resource, Some(self.namespace())).in_form(form);
+        let store = self.cache.store();
         let words = |error: &dyn std::fmt::Display| {
             format!("cannot list {resource} in namespace {}: {error}", self.namespace())
         };
         let mut listed = Listed { version: String::new(), objects: Vec::new(), names: HashSet::new() };
-        let mut pages = Pages::of(selector, REQUEST_LIMIT);
+        let mut pages = Pages::of(selection.query_within(selector), REQUEST_LIMIT);
         loop {
             let bytes = match pages.next(self.api, place).await {
                 Ok(bytes) => bytes,
                 // The cluster does not know the kind: there are no objects of it.
-                Err(ApiError::NotFound(_)) if resource.is_custom() => return Ok(listed),
+                Err(ApiError::NotFound(_)) if resource.definition().custom => return Ok(listed),
                 Err(error) => return Err(words(&error)),
             };
             let page: Page<'_> = serde_json::from_slice(&bytes).map_err(|error| words(&error))?;

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tower::{BoxError, service_fn};
 
 use super::terms;
-use crate::shell::api::{Api, MAX_PAGE_BYTES, Resource};
+use crate::shell::api::{Api, MAX_PAGE_BYTES};
 use crate::shell::cache::{Cache, SILENCE_LIMIT, Scope, Touched};
 use crate::shell::events;
 use crate::shell::executor::{Basis, Domain, Executor, Gate, Halt, Lane, SETS_AND_PODS, Waiter};
@@ -182,7 +182,7 @@ impl Bench {
         Self::following((&SETS_AND_PODS, &Scope::Cluster), listed_in).await
     }
 
-    async fn following(followed: (&[Resource], &Scope), listed_in: Option<Epoch>) -> Self {
+    async fn following(followed: (&[Kind], &Scope), listed_in: Option<Epoch>) -> Self {
         let server = Server::default();
         server.version.store(1, Ordering::SeqCst);
         let metrics = Metrics::new();

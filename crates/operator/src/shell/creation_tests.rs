@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::super::Halt;
 use super::super::lane::LOOK_AGAIN;
 use super::{Answer, Bench, pod};
-use crate::shell::api::{ApiError, Resource};
+use crate::shell::api::ApiError;
 
 fn creation(name: &str) -> Action {
     let body = json!({ "metadata": { "labels": { "app": "a" } }, "spec": {} });
@@ -41,7 +41,7 @@ async fn rule_b_nobody_plans_before_the_view_shows_what_we_created() {
     let bench = Bench::new();
     create(&bench).await.expect("done");
     assert!(!bench.may_plan().await, "it is not there yet");
-    bench.store.upsert(Resource::Pods, &created(5));
+    bench.store.upsert(Kind::Pod, &created(5));
     assert!(bench.may_plan().await);
 }
 
@@ -49,11 +49,11 @@ async fn rule_b_nobody_plans_before_the_view_shows_what_we_created() {
 async fn rule_b_what_was_created_and_deleted_at_once_does_not_block() {
     let bench = Bench::new();
     create(&bench).await.expect("done");
-    bench.store.reach(Resource::Pods, None, "4");
+    bench.store.reach(Kind::Pod, None, "4");
     assert!(!bench.may_plan().await, "created at 5");
-    bench.store.reach(Resource::Claims, None, "9");
+    bench.store.reach(Kind::Claim, None, "9");
     assert!(!bench.may_plan().await, "that is another kind");
-    bench.store.reach(Resource::Pods, None, "6");
+    bench.store.reach(Kind::Pod, None, "6");
     assert!(bench.may_plan().await, "it came and went");
 }
 
@@ -67,7 +67,7 @@ async fn rule_d_an_unanswered_creation_is_read_back_and_then_awaited() {
     assert!(!bench.may_plan().await, "it was created, and the view must show that first");
     let asked = bench.server.take_asked();
     assert_eq!((&asked[0].0, asked[0].1.as_str()), (&Method::GET, "/api/v1/namespaces/ns/pods/a-1"));
-    bench.store.upsert(Resource::Pods, &created(5));
+    bench.store.upsert(Kind::Pod, &created(5));
     assert!(bench.may_plan().await);
     assert!(bench.server.take_asked().is_empty(), "read once");
 }
@@ -89,7 +89,7 @@ async fn rule_d_an_unanswered_creation_that_the_view_shows_is_not_read() {
     bench.server.answer(Answer::Lost);
     create(&bench).await.expect_err("no answer");
     bench.server.take_asked();
-    bench.store.upsert(Resource::Pods, &created(5));
+    bench.store.upsert(Kind::Pod, &created(5));
     assert!(bench.may_plan().await);
     assert!(bench.server.take_asked().is_empty());
 }

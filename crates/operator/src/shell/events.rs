@@ -16,7 +16,7 @@ use sts_plus_planner::reason::Severity;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::api::{Api, ApiError, Place, Resource};
+use super::api::{Api, ApiError, Kind, Place};
 use super::rights::Right;
 
 /// Events that may wait to be sent; beyond that they are dropped and counted, since nothing depends on them.
@@ -50,7 +50,7 @@ const MAX_NAME_CHARACTERS: usize = 253;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Regarding {
     /// What it is.
-    pub resource: Resource,
+    pub resource: Kind,
     /// Its namespace.
     pub namespace: Arc<str>,
     /// Its name.
@@ -62,7 +62,7 @@ pub struct Regarding {
 impl From<&Subject> for Regarding {
     fn from(subject: &Subject) -> Self {
         Self {
-            resource: subject.kind.into(),
+            resource: subject.kind,
             namespace: Arc::clone(&subject.namespace),
             name: Arc::clone(&subject.name),
             uid: Arc::clone(&subject.uid),
@@ -322,7 +322,7 @@ impl Sender {
             sent.count += count;
             sent.last = now;
             let fields = json!({ "count": sent.count, "lastTimestamp": seconds(self.api.now()) });
-            let place = Place::object(Resource::Events, &event.regarding.namespace, &sent.name);
+            let place = Place::object(Kind::Event, &event.regarding.namespace, &sent.name);
             match self.api.merge(place, keys::CONTROLLER, &fields).await {
                 Err(ApiError::NotFound(_)) => {}
                 // Where it may not be counted it is a new one.
@@ -332,7 +332,7 @@ impl Sender {
         }
         let object = self.object(&event, count);
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let place = Place::collection(Resource::Events, Some(&event.regarding.namespace));
+        let place = Place::collection(Kind::Event, Some(&event.regarding.namespace));
         self.api.create(place, keys::CONTROLLER, &object).await?;
         self.sent.insert(event, Sent { name, count, last: now });
         Ok(())
@@ -340,7 +340,7 @@ impl Sender {
 
     fn object(&self, event: &Event, count: u64) -> Value {
         let Event { component, regarding, warning, reason, message } = event;
-        let (api_version, kind) = regarding.resource.identity();
+        let definition = regarding.resource.definition();
         let now = self.api.now();
         let suffix = format!(".{:016x}", self.api.chance().draw());
         let stem: String = regarding.name.chars().take(MAX_NAME_CHARACTERS - suffix.len()).collect();
@@ -349,8 +349,8 @@ impl Sender {
             "kind": "Event",
             "metadata": { "name": format!("{stem}{suffix}"), "namespace": regarding.namespace },
             "involvedObject": {
-                "apiVersion": api_version,
-                "kind": kind,
+                "apiVersion": definition.api_version,
+                "kind": definition.kind,
                 "namespace": regarding.namespace,
                 "name": regarding.name,
                 "uid": regarding.uid,
@@ -369,7 +369,7 @@ impl Sender {
 }
 
 fn right(verb: &'static str, namespace: &Arc<str>) -> Right {
-    Right { verb, resource: "events", namespace: Arc::clone(namespace) }
+    Right { verb, resource: Kind::Event.plural().into(), namespace: Arc::clone(namespace) }
 }
 
 /// The API server keeps event times in whole seconds.

@@ -9,7 +9,7 @@ use sts_plus_planner::reason::Severity;
 use tower::{BoxError, service_fn};
 
 use super::{COMBINE_FOR, Regarding, channel};
-use crate::shell::api::{Api, Resource};
+use crate::shell::api::{Api, Kind};
 use crate::shell::metrics::Metrics;
 
 type Asked = Arc<Mutex<Vec<(Method, String, Value)>>>;
@@ -31,7 +31,7 @@ fn server(code: u16) -> (Api, Asked) {
 
 fn about(name: &str) -> Regarding {
     let uid = Arc::from(format!("uid-{name}"));
-    Regarding { resource: Resource::StatefulSets, namespace: "ns".into(), name: name.into(), uid }
+    Regarding { resource: Kind::StatefulSet, namespace: "ns".into(), name: name.into(), uid }
 }
 
 /// Records what `tell` says and sends all of it.

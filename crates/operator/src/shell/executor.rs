@@ -31,7 +31,7 @@ use sts_plus_planner::set::SetRow;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::api::{Api, ApiError, CALL_TIMEOUT, Resource};
+use super::api::{Api, ApiError, CALL_TIMEOUT, Kind};
 use super::cache::{Cache, Doubt, Round, Store};
 use super::lease::{Epoch, Leadership};
 use super::ledger::{Ledger, Owner};
@@ -59,7 +59,7 @@ const LISTED_SOON: Duration = Duration::from_millis(500);
 const ARRIVES_WITHIN: Duration = Duration::from_mins(1);
 
 /// What most decisions look at.
-pub const SETS_AND_PODS: [Resource; 2] = [Resource::StatefulSets, Resource::Pods];
+pub const SETS_AND_PODS: [Kind; 2] = [Kind::StatefulSet, Kind::Pod];
 
 /// What must not be disturbed by two at once: a rollout group, or a set that is in none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -132,7 +132,7 @@ struct Slot {
     /// Held by whoever is in the lane.
     turn: Arc<tokio::sync::Mutex<()>>,
     /// For each resource, the term in which the domain was last read, and when that was.
-    read: Mutex<HashMap<Resource, (Epoch, Instant)>>,
+    read: Mutex<HashMap<Kind, (Epoch, Instant)>>,
     unanswered: Mutex<Streaks>,
     waiting: Mutex<VecDeque<Waiter>>,
 }
@@ -408,7 +408,7 @@ impl Executor {
     /// until what it reads is listed. A source that fails lists by itself as soon as it can.
     fn list_everything(
         &self,
-        (reads, namespace): (&[Resource], &str),
+        (reads, namespace): (&[Kind], &str),
         doubt: Option<&Doubt>,
         epoch: Epoch,
     ) -> Result<(), Halt> {
@@ -435,7 +435,7 @@ impl Executor {
     }
 
     /// Whether a list of everything has brought these resources of a namespace in that term.
-    fn has_listed_in(&self, epoch: Epoch, reads: &[Resource], namespace: &str) -> bool {
+    fn has_listed_in(&self, epoch: Epoch, reads: &[Kind], namespace: &str) -> bool {
         let whole = lock(&self.lists).whole;
         let is_listed = |round| self.cache.has_listed(round, reads, namespace);
         let listed = whole.is_some_and(|(of, round)| of == epoch && is_listed(round));

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tower::{BoxError, service_fn};
 
 use super::{ARRIVES_WITHIN, Basis, Domain, Executor, Gate, Halt, Lane, SETS_AND_PODS, Waiter};
-use crate::shell::api::{Api, ApiError, Resource};
+use crate::shell::api::{Api, ApiError};
 use crate::shell::cache::{Cache, Store};
 use crate::shell::lease::{Epoch, Leadership};
 use crate::shell::metrics::Metrics;
@@ -126,8 +126,8 @@ impl Bench {
     fn new() -> Self {
         let server = Server::default();
         let store = Arc::new(Store::default());
-        store.upsert(Resource::StatefulSets, &set(3));
-        store.upsert(Resource::Pods, &pod(4, "uid-a-0", false));
+        store.upsert(Kind::StatefulSet, &set(3));
+        store.upsert(Kind::Pod, &pod(4, "uid-a-0", false));
         let leadership = Leadership::always();
         let (consistent, view) = watch::channel(leadership.current());
         let gate = Gate::new(leadership, view);
@@ -215,7 +215,7 @@ async fn rule_a_a_promotion_carries_uid_and_version_and_an_annotation_the_uid() 
     let bench = Bench::new();
     let promotion = Action::promote(&bench.member().set, "rev-2", "m");
     bench.perform(&[Step::one(promotion)]).await.expect("done");
-    bench.store.upsert(Resource::StatefulSets, &set(5));
+    bench.store.upsert(Kind::StatefulSet, &set(5));
     bench.perform(&bench.annotation()).await.expect("done");
     let asked = bench.server.take_asked();
     assert_eq!(asked[0].1, "/apis/apps/v1/namespaces/ns/statefulsets/a/status");
@@ -229,7 +229,7 @@ async fn rule_b_nobody_plans_before_the_view_shows_our_deletion() {
     let bench = Bench::new();
     bench.perform(&bench.deletion()).await.expect("done");
     assert!(!bench.may_plan().await, "the view still shows the pod untouched");
-    bench.store.upsert(Resource::Pods, &pod(5, "uid-a-0", true));
+    bench.store.upsert(Kind::Pod, &pod(5, "uid-a-0", true));
     assert!(bench.may_plan().await, "it is terminating");
 }
 
@@ -237,7 +237,7 @@ async fn rule_b_nobody_plans_before_the_view_shows_our_deletion() {
 async fn rule_b_a_successor_of_the_same_name_shows_our_deletion_too() {
     let bench = Bench::new();
     bench.perform(&bench.deletion()).await.expect("done");
-    bench.store.upsert(Resource::Pods, &pod(9, "uid-a-0-new", false));
+    bench.store.upsert(Kind::Pod, &pod(9, "uid-a-0-new", false));
     assert!(bench.may_plan().await);
 }
 
@@ -246,7 +246,7 @@ async fn rule_b_holds_for_what_we_write_on_sets() {
     let bench = Bench::new();
     bench.perform(&bench.annotation()).await.expect("done");
     assert!(!bench.may_plan().await, "the server said version 5, the view has 3");
-    bench.store.upsert(Resource::StatefulSets, &set(5));
+    bench.store.upsert(Kind::StatefulSet, &set(5));
     assert!(bench.may_plan().await);
 }
 
@@ -305,7 +305,7 @@ async fn rule_d_a_lost_answer_is_read_back_before_the_next_plan() {
     assert!(!bench.may_plan().await, "the server has version 5, the view 4");
     let asked = bench.server.take_asked();
     assert_eq!((&asked[0].0, asked[0].1.as_str()), (&Method::GET, "/api/v1/namespaces/ns/pods/a-0"));
-    bench.store.upsert(Resource::Pods, &pod(5, "uid-a-0", true));
+    bench.store.upsert(Kind::Pod, &pod(5, "uid-a-0", true));
     assert!(bench.may_plan().await);
     assert!(bench.server.take_asked().is_empty(), "read once");
 }
@@ -320,14 +320,14 @@ async fn rule_d_while_it_cannot_be_read_nothing_is_disrupted_and_everything_else
         let lane = bench.enter(&Bench::domain()).await.expect("it can be planned in");
         let doubt = lane.doubt(&SETS_AND_PODS).cloned();
         assert!(doubt.as_ref().is_some_and(|why| why.starts_with("cannot get pods ns/a-0")), "{doubt:?}");
-        assert_eq!(lane.doubt(&[Resource::PhasedRollouts]), None);
+        assert_eq!(lane.doubt(&[Kind::PhasedRollout]), None);
         drop(lane);
         bench.server.answer(Answer::Status(503));
         assert!(!bench.may_disrupt().await);
     }
     bench.server.answer(Answer::Status(404));
     assert!(!bench.may_plan().await, "it is gone, and the view must show that first");
-    bench.store.remove(Resource::Pods, &pod(6, "uid-a-0", true));
+    bench.store.remove(Kind::Pod, &pod(6, "uid-a-0", true));
     assert!(bench.may_plan().await);
 }
 
@@ -337,7 +337,7 @@ async fn rule_d_a_successor_in_the_view_shows_that_the_unknown_one_is_gone() {
     bench.server.answer(Answer::Lost);
     bench.perform(&bench.deletion()).await.expect_err("no answer");
     bench.server.take_asked();
-    bench.store.upsert(Resource::Pods, &pod(9, "uid-a-0-new", false));
+    bench.store.upsert(Kind::Pod, &pod(9, "uid-a-0-new", false));
     assert!(bench.may_plan().await);
     assert!(bench.server.take_asked().is_empty(), "nothing is left to read");
 }
@@ -352,7 +352,7 @@ async fn rule_d_a_view_that_shows_what_became_of_a_deletion_spares_the_read() {
         bench.server.answer(Answer::Status(403));
         assert!(!bench.may_disrupt().await);
         bench.server.take_asked();
-        bench.store.upsert(Resource::Pods, &pod(version, "uid-a-0", terminating));
+        bench.store.upsert(Kind::Pod, &pod(version, "uid-a-0", terminating));
         assert!(bench.may_disrupt().await, "done, or refused by its precondition from now on");
         assert!(bench.server.take_asked().is_empty());
     }
@@ -365,7 +365,7 @@ async fn rule_d_a_successor_on_the_server_is_not_yet_one_in_the_view() {
     bench.perform(&bench.deletion()).await.expect_err("no answer");
     bench.server.answer(Answer::Object("uid-a-0-new"));
     assert!(!bench.may_plan().await, "the view still shows the pod that is gone");
-    bench.store.upsert(Resource::Pods, &pod(9, "uid-a-0-new", false));
+    bench.store.upsert(Kind::Pod, &pod(9, "uid-a-0-new", false));
     assert!(bench.may_plan().await);
 }
 
@@ -376,7 +376,7 @@ async fn rule_d_one_that_cannot_be_read_does_not_make_the_others_known() {
     let object = Object { kind: Kind::Pod, namespace: "ns".into(), name: "a-1".into() };
     let precondition = Precondition::exactly("uid-a-1", "4");
     two.push(Action::delete_as_owner(&bench.member().set, object, precondition));
-    bench.store.upsert(Resource::Pods, &pod(4, "uid-a-1", false).replace("\"a-0\"", "\"a-1\""));
+    bench.store.upsert(Kind::Pod, &pod(4, "uid-a-1", false).replace("\"a-0\"", "\"a-1\""));
     let two = [Step::act(two)];
     bench.server.answer(Answer::Lost);
     bench.server.answer(Answer::Lost);
@@ -397,7 +397,7 @@ async fn a_failed_precondition_waits_for_the_view_to_change_and_is_not_repeated(
         assert!(matches!(halt, Halt::NotSeenYet { .. }), "{halt:?}");
         assert!(!bench.may_plan().await, "the same plan would fail the same way");
         assert_eq!(bench.server.take_asked().len(), 1);
-        bench.store.upsert(Resource::Pods, &pod(6, "uid-a-0-new", false));
+        bench.store.upsert(Kind::Pod, &pod(6, "uid-a-0-new", false));
         assert!(bench.may_plan().await);
     }
 }
@@ -468,7 +468,7 @@ async fn a_write_without_an_answer_is_unanswered_until_it_is_known_and_cannot_ar
     let bench = Bench::new();
     bench.perform(&bench.annotation()).await.expect("done");
     assert!(!bench.executor.has_unanswered());
-    bench.store.upsert(Resource::StatefulSets, &set(5));
+    bench.store.upsert(Kind::StatefulSet, &set(5));
     bench.server.answer(Answer::Lost);
     bench.perform(&bench.deletion()).await.expect_err("no answer");
     assert!(bench.executor.has_unanswered());

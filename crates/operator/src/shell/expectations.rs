@@ -9,7 +9,7 @@ use std::time::Duration;
 use sts_plus_planner::plan::Object;
 use tokio::time::Instant;
 
-use super::api::Resource;
+use super::api::Kind;
 use super::cache::{Seen, is_older};
 
 /// If the cache has not shown our own write by then, its watch is in trouble and the object is read instead.
@@ -189,9 +189,14 @@ impl Expectations {
         self.awaited.is_empty() && self.unknown.is_empty()
     }
 
+    /// The kinds of the objects that are awaited.
+    pub fn awaited_kinds(&self) -> impl Iterator<Item = Kind> {
+        self.awaited.iter().map(|(object, ..)| object.kind)
+    }
+
     /// When the first wait for an object of this resource is over; `None` when none is awaited.
-    pub fn awaited_until(&self, resource: Resource) -> Option<Instant> {
-        let of_resource = self.awaited.iter().filter(|(object, ..)| Resource::from(object.kind) == resource);
+    pub fn awaited_until(&self, resource: Kind) -> Option<Instant> {
+        let of_resource = self.awaited.iter().filter(|(object, ..)| object.kind == resource);
         of_resource.map(|(.., until)| *until).min()
     }
 }

@@ -4,7 +4,6 @@ use sts_plus_planner::plan::{Kind, Object};
 use tokio::time::Instant;
 
 use super::{Expectation, Expectations, SEEN_WITHIN, Unknown};
-use crate::shell::api::Resource;
 use crate::shell::cache::Seen;
 
 fn seen(uid: &str, version: &str, terminating: bool) -> Seen {
@@ -73,11 +72,11 @@ fn what_is_awaited_for_too_long_is_read_instead() {
     let unchanged = |_: &Object| (Some(seen("u1", "5", false)), None);
 
     expectations.look(unchanged, start);
-    assert_eq!(expectations.awaited_until(Resource::Pods), Some(start + SEEN_WITHIN));
+    assert_eq!(expectations.awaited_until(Kind::Pod), Some(start + SEEN_WITHIN));
     assert!(expectations.to_read().is_empty());
 
     expectations.look(unchanged, start + SEEN_WITHIN);
-    assert_eq!(expectations.awaited_until(Resource::Pods), None);
+    assert_eq!(expectations.awaited_until(Kind::Pod), None);
     let overdue = expectations.to_read();
     assert_eq!((overdue.len(), overdue[0].uid.as_deref()), (1, Some("u1")));
     // It could not be read; in the end the watch shows it after all.
@@ -115,8 +114,8 @@ fn what_is_awaited_is_awaited_of_its_own_resource_and_once() {
     for now in [start, later] {
         expectations.expect(pod("a-0"), Expectation::Leaving { uid: "u1".into() }, now);
     }
-    assert_eq!(expectations.awaited_until(Resource::Pods), Some(start + SEEN_WITHIN));
-    assert_eq!(expectations.awaited_until(Resource::PhasedRollouts), None);
+    assert_eq!(expectations.awaited_until(Kind::Pod), Some(start + SEEN_WITHIN));
+    assert_eq!(expectations.awaited_until(Kind::PhasedRollout), None);
     expectations.look(|_| (Some(seen("u1", "5", false)), None), start + SEEN_WITHIN);
     assert_eq!(expectations.to_read().len(), 1);
 }

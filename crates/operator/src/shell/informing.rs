@@ -9,6 +9,7 @@
 //! What is due is decided anew in each pass. What was written and is not shown by the view yet is not written again; what
 //! failed is tried again with a back-off of its own.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::mem::{Discriminant, discriminant};
@@ -23,7 +24,7 @@ use sts_plus_planner::reason::Refusal;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::api::{ApiError, Resource};
+use super::api::ApiError;
 use super::backoff;
 use super::executor::{Domain, Executor, UNANSWERED_REPORTED_AFTER};
 use super::expectations::Expectation;
@@ -388,10 +389,9 @@ fn note(rights: &Rights, right: &Right, answer: &Result<Value, ApiError>) -> boo
 }
 
 fn patch_right(action: &Action) -> Right {
-    let plural = Resource::from(action.object().kind).plural();
     let resource = match action.verb() {
         Verb::MergeStatus { .. } | Verb::ReplaceStatus { .. } => status_of(action),
-        _ => plural,
+        _ => action.object().kind.plural().into(),
     };
     Right { verb: "patch", resource, namespace: Arc::clone(&action.object().namespace) }
 }
@@ -404,12 +404,8 @@ fn update_right(action: &Action) -> Option<Right> {
 }
 
 /// The status subresource as RBAC names it.
-fn status_of(action: &Action) -> &'static str {
-    match Resource::from(action.object().kind) {
-        Resource::StatefulSets => "statefulsets/status",
-        Resource::PhasedRollouts => "phasedrollouts/status",
-        other => other.plural(),
-    }
+fn status_of(action: &Action) -> Cow<'static, str> {
+    format!("{}/status", action.object().kind).into()
 }
 
 #[cfg(test)]

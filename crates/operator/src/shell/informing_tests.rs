@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tower::{BoxError, service_fn};
 
 use super::{Informing, Job, Sent, Slot};
-use crate::shell::api::{Api, Resource};
+use crate::shell::api::{Api, Kind};
 use crate::shell::cache::{Cache, Store};
 use crate::shell::executor::{Domain, Executor, Gate};
 use crate::shell::lease::{Epoch, Leadership};
@@ -107,7 +107,7 @@ impl Bench {
         let server = Server::default();
         let store = Arc::new(Store::default());
         for name in ["a", "b"] {
-            store.upsert(Resource::StatefulSets, &set(name, 3).to_string());
+            store.upsert(Kind::StatefulSet, &set(name, 3).to_string());
         }
         let leadership = Leadership::always();
         let epoch = leadership.current().expect("it leads");
@@ -177,7 +177,7 @@ async fn what_was_written_is_not_written_again_before_the_view_shows_it() {
     }
     assert_eq!(bench.server.take(), ["PATCH a"]);
     // Somebody has taken it away again.
-    bench.store.upsert(Resource::StatefulSets, &set("a", 10).to_string());
+    bench.store.upsert(Kind::StatefulSet, &set("a", 10).to_string());
     bench.submit(&[annotation]);
     bench.soon().await;
     assert_eq!(bench.server.take(), ["PATCH a"]);
@@ -262,7 +262,7 @@ async fn a_status_that_may_only_be_updated_is_read_and_updated() {
     assert_eq!(body["status"], json!({ "replicas": 1, "currentRevision": "new" }));
     assert_eq!(body["metadata"]["resourceVersion"], "3");
     // From now on without asking for what is denied; and not at all if the set has changed meanwhile.
-    bench.store.upsert(Resource::StatefulSets, &set("a", 10).to_string());
+    bench.store.upsert(Kind::StatefulSet, &set("a", 10).to_string());
     bench.server.prepare(Method::GET, "/a", Some((200, set("a", 11))));
     bench.submit(&[bench.promotion()]);
     bench.soon().await;
@@ -310,7 +310,7 @@ async fn once_closed_it_ends_when_nothing_is_under_way() {
 fn the_end_of_a_term_drops_what_was_submitted_in_it_and_not_what_came_since() {
     let row = || {
         let store = Store::default();
-        store.upsert(Resource::StatefulSets, &set("a", 3).to_string());
+        store.upsert(Kind::StatefulSet, &set("a", 3).to_string());
         store.set(&"ns".into(), &"a".into()).expect("a set")
     };
     for (submitted_in, left) in [(Epoch(1), 0), (Epoch(2), 1)] {

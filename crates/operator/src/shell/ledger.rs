@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sts_plus_planner::plan::{Action, Object};
 use tokio::time::Instant;
 
-use super::api::Resource;
+use super::api::Kind;
 use super::cache::Seen;
 use super::executor::Domain;
 use super::expectations::{Expectation, Expectations, Unknown};
@@ -121,8 +121,13 @@ impl Ledger {
         self.drop_settled(owner);
     }
 
+    /// The kinds of the objects that are awaited for these owners, in their order.
+    pub(super) fn awaited_kinds(&self, owners: &[Owner]) -> BTreeSet<Kind> {
+        self.of(owners).flat_map(|account| account.expectations.awaited_kinds()).collect()
+    }
+
     /// When the first wait of these owners for an object of this resource is over; `None` when none is awaited.
-    pub(super) fn awaited_until(&self, owners: &[Owner], resource: Resource) -> Option<Instant> {
+    pub(super) fn awaited_until(&self, owners: &[Owner], resource: Kind) -> Option<Instant> {
         self.of(owners).filter_map(|account| account.expectations.awaited_until(resource)).min()
     }
 

@@ -4,6 +4,7 @@
 //! dashboards and alerts of rollout-operator use, with a `namespace` label added. No label holds the name of
 //! a pod, so the number of series grows with groups, PhasedRollouts and, where we control them, sets and not with pods.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -108,7 +109,7 @@ pub struct PermissionLabels {
     /// The verb, as in RBAC.
     pub verb: &'static str,
     /// The plural, with the subresource if there is one.
-    pub resource: &'static str,
+    pub resource: Cow<'static, str>,
     /// The namespace.
     pub namespace: Arc<str>,
 }

@@ -9,6 +9,7 @@ pub mod events;
 pub mod executor;
 pub mod expectations;
 pub mod informing;
+pub mod kinds;
 pub mod lease;
 mod ledger;
 pub mod metrics;

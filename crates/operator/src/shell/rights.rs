@@ -1,6 +1,7 @@
 //! Rights that the API server has denied. Where a write only informs, the rollout goes on without it; the denied right is
 //! reported once and tried again more and more rarely, each time by one request for all that would use it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,7 +34,7 @@ pub struct Right {
     /// The verb.
     pub verb: &'static str,
     /// The plural, with the subresource if there is one.
-    pub resource: &'static str,
+    pub resource: Cow<'static, str>,
     /// The namespace.
     pub namespace: Arc<str>,
 }
@@ -97,7 +98,7 @@ impl Rights {
             tracing::warn!(
                 %namespace,
                 verb,
-                resource,
+                %resource,
                 "a permission is missing; sts-plus works without what it is for: {words}"
             );
             self.gauge.get_or_create(&labels(right)).set(1);
@@ -108,7 +109,7 @@ impl Rights {
     pub fn grant(&self, right: &Right) {
         if self.denied().remove(right).is_some() {
             let Right { verb, resource, namespace } = right;
-            tracing::info!(%namespace, verb, resource, "a permission that was missing has been granted");
+            tracing::info!(%namespace, verb, %resource, "a permission that was missing has been granted");
             self.gauge.remove(&labels(right));
         }
     }
@@ -119,7 +120,11 @@ impl Rights {
 }
 
 fn labels(right: &Right) -> PermissionLabels {
-    PermissionLabels { verb: right.verb, resource: right.resource, namespace: Arc::clone(&right.namespace) }
+    PermissionLabels {
+        verb: right.verb,
+        resource: right.resource.clone(),
+        namespace: Arc::clone(&right.namespace),
+    }
 }
 
 #[cfg(test)]

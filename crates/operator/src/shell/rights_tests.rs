@@ -5,11 +5,11 @@ use super::{ATTEMPT_LIMIT, FIRST_RETRY_AFTER, LAST_RETRY_AFTER, Right, Rights};
 use crate::shell::metrics::PermissionLabels;
 
 fn right(verb: &'static str) -> Right {
-    Right { verb, resource: "statefulsets/status", namespace: "ns".into() }
+    Right { verb, resource: "statefulsets/status".into(), namespace: "ns".into() }
 }
 
 fn labels(verb: &'static str) -> PermissionLabels {
-    PermissionLabels { verb, resource: "statefulsets/status", namespace: "ns".into() }
+    PermissionLabels { verb, resource: "statefulsets/status".into(), namespace: "ns".into() }
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,12 +6,11 @@ use serde_json::json;
 use sts_plus_planner::plan::{Action, Kind, Object, Precondition, Step};
 
 use super::{Bench, LONG, deletion};
-use crate::shell::api::Resource;
 use crate::shell::cache::Scope;
 use crate::shell::executor::{Basis, Domain, Halt, SETS_AND_PODS, Waiter};
 use crate::shell::lease::Leadership;
 
-const READS: [Resource; 3] = [Resource::StatefulSets, Resource::Pods, Resource::PhasedRollouts];
+const READS: [Kind; 3] = [Kind::StatefulSet, Kind::Pod, Kind::PhasedRollout];
 
 async fn bench() -> Bench {
     Bench::following((&READS, &Scope::Cluster), Leadership::always().current()).await
@@ -34,11 +33,7 @@ async fn refuse(bench: &Bench, parts: &'static [&'static str]) {
 
 async fn doubted(bench: &Bench, failing: bool) {
     let doubted = async {
-        while bench
-            .cache
-            .doubt(&[Resource::PhasedRollouts], "ns")
-            .is_none_or(|doubt| doubt.failing != failing)
-        {
+        while bench.cache.doubt(&[Kind::PhasedRollout], "ns").is_none_or(|doubt| doubt.failing != failing) {
             tokio::task::yield_now().await;
             tokio::time::advance(Duration::from_millis(10)).await;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::controllers::rollout_group::world;
-use sts_plus_operator::shell::api::{Api, Resource};
+use sts_plus_operator::shell::api::{Api, Kind};
 use sts_plus_operator::shell::cache::{Cache, Scope};
 use sts_plus_operator::shell::events;
 use sts_plus_operator::shell::executor::Domain;
@@ -142,7 +142,7 @@ pub(super) async fn reports(scene: &Scene) -> Vec<Report> {
     let mut tasks = JoinSet::new();
     let cache = Cache::start(
         &api,
-        (&[Resource::StatefulSets, Resource::Pods], &scope),
+        (&[Kind::StatefulSet, Kind::Pod], &scope),
         &recorder,
         &(Arc::new(|_| {}) as _),
         &mut tasks,

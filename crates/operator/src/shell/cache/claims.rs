@@ -5,8 +5,12 @@ use std::sync::Arc;
 
 use sts_plus_planner::statefulset::world::ClaimRow;
 
-use super::store::{Name, is_older};
-use super::wire::split_ordinal;
+use super::control::distinct;
+use super::intern::Interner;
+use super::object::Parsed;
+use super::store::{Name, Touched, is_older};
+use super::tables::{Glance, Rows, Table};
+use super::wire::{self, Extent, split_ordinal};
 
 /// The claims of one name without its ordinal.
 type Row = BTreeMap<u32, Arc<ClaimRow>>;
@@ -20,7 +24,7 @@ pub(super) struct Claims {
 
 /// What taking a claim in has changed for those who look at it.
 #[derive(Debug)]
-pub(super) enum Change {
+enum Change {
     /// Nothing that matters: its phase, its size.
     None,
     /// It is new, its owners have changed, or it is on its way out.
@@ -31,7 +35,7 @@ pub(super) enum Change {
 }
 
 impl Claims {
-    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<ClaimRow>> {
+    fn get(&self, namespace: &str, name: &str) -> Option<&Arc<ClaimRow>> {
         let (stem, ordinal) = split_ordinal(name)?;
         self.rows.get(namespace)?.get(stem)?.get(&ordinal)
     }
@@ -41,18 +45,7 @@ impl Claims {
         self.rows.get(namespace).and_then(|stems| stems.get(stem)).cloned().unwrap_or_default()
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.count
-    }
-
-    pub(super) fn names(&self) -> impl Iterator<Item = Name> {
-        self.rows.iter().flat_map(|(namespace, stems)| {
-            let rows = stems.values().flat_map(BTreeMap::values);
-            rows.map(|row| (Arc::clone(namespace), Arc::from(&*row.name)))
-        })
-    }
-
-    pub(super) fn upsert(&mut self, namespace: &Arc<str>, row: &Arc<ClaimRow>) -> Change {
+    fn insert(&mut self, namespace: &Arc<str>, row: &Arc<ClaimRow>) -> Change {
         let Some((stem, ordinal)) = split_ordinal(&row.name) else { return Change::None };
         let stems = self.rows.entry(Arc::clone(namespace)).or_default();
         if !stems.contains_key(stem) {
@@ -72,7 +65,7 @@ impl Claims {
         if same { Change::None } else { Change::Matters { before } }
     }
 
-    pub(super) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<ClaimRow>> {
+    fn take_out(&mut self, namespace: &str, name: &str) -> Option<Arc<ClaimRow>> {
         let (stem, ordinal) = split_ordinal(name)?;
         let stems = self.rows.get_mut(namespace)?;
         let rows = stems.get_mut(stem)?;
@@ -85,5 +78,51 @@ impl Claims {
             self.rows.remove(namespace);
         }
         Some(removed)
+    }
+}
+
+impl Table for Claims {
+    type Read = ClaimRow;
+
+    fn decode(json: &str, _: Extent, interner: &mut Interner) -> Parsed<ClaimRow> {
+        wire::claim(json, interner).into()
+    }
+
+    fn upsert(
+        rows: &mut Rows,
+        (namespace, _): &Name,
+        _: Option<&str>,
+        read: Option<ClaimRow>,
+    ) -> Vec<Touched> {
+        let Some(row) = read.map(Arc::new) else { return Vec::new() };
+        match rows.claims.insert(namespace, &row) {
+            Change::None => Vec::new(),
+            Change::Matters { before } => {
+                let claims = before.iter().chain([&row]);
+                distinct(claims.flat_map(|claim| rows.concerned_by_claim(namespace, claim)).collect())
+            }
+        }
+    }
+
+    fn remove(rows: &mut Rows, (namespace, name): &Name) -> Vec<Touched> {
+        let removed = rows.claims.take_out(namespace, name);
+        distinct(removed.map(|row| rows.concerned_by_claim(namespace, &row)).unwrap_or_default())
+    }
+
+    fn len(&self) -> usize {
+        self.count
+    }
+
+    fn names(&self, wanted: &dyn Fn(&Name) -> bool) -> Vec<Name> {
+        let names = self.rows.iter().flat_map(|(namespace, stems)| {
+            let rows = stems.values().flat_map(BTreeMap::values);
+            rows.map(|row| (Arc::clone(namespace), Arc::from(&*row.name)))
+        });
+        names.filter(|name| wanted(name)).collect()
+    }
+
+    fn seen(&self, (namespace, name): &Name) -> Option<Glance<'_>> {
+        let row = self.get(namespace, name)?;
+        Some(Glance { uid: &row.uid, resource_version: &row.resource_version, terminating: row.terminating })
     }
 }

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::object::ReadObject;
-use super::store::{Name, Rows, Store, Touched, is_older};
-use crate::shell::api::Resource;
+use super::store::{Store, Touched};
+use super::tables::Rows;
+use crate::shell::api::Kind;
 
 /// What one consistent read covers completely.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,9 +36,11 @@ pub enum Part {
         /// The set's UID.
         owner: Arc<str>,
     },
-    /// The PhasedRollouts of a namespace.
-    Rollouts {
-        /// The namespace.
+    /// The objects of a kind in a namespace.
+    Namespace {
+        /// The kind.
+        kind: Kind,
+        /// The namespace; empty for a kind whose objects are in none.
         namespace: Arc<str>,
     },
 }
@@ -60,11 +63,11 @@ pub(super) type Floors = HashMap<Part, u64>;
 
 impl Part {
     /// The resource that it is a part of.
-    pub fn resource(&self) -> Resource {
+    pub fn resource(&self) -> Kind {
         match self {
-            Self::Group { .. } | Self::Set { .. } => Resource::StatefulSets,
-            Self::Pods { .. } => Resource::Pods,
-            Self::Rollouts { .. } => Resource::PhasedRollouts,
+            Self::Group { .. } | Self::Set { .. } => Kind::StatefulSet,
+            Self::Pods { .. } => Kind::Pod,
+            Self::Namespace { kind, .. } => *kind,
         }
     }
 
@@ -74,7 +77,7 @@ impl Part {
             Self::Group { namespace, .. }
             | Self::Set { namespace, .. }
             | Self::Pods { namespace, .. }
-            | Self::Rollouts { namespace } => namespace,
+            | Self::Namespace { namespace, .. } => namespace,
         }
     }
 }
@@ -104,7 +107,7 @@ impl Store {
         for name in &reading.gone {
             let name = (Arc::clone(&namespace), Arc::clone(name));
             // One that was created since the read is there.
-            if rows.version_of(resource, &name).is_some_and(|row| !is_older(&reading.version, &row)) {
+            if !rows.is_at_later(resource, &name, &reading.version) {
                 touched.extend(rows.remove(resource, &name));
             }
         }
@@ -120,20 +123,17 @@ impl Rows {
     fn names_in(&self, part: &Part) -> Vec<Arc<str>> {
         match part {
             Part::Group { namespace, group } => {
-                let groups = self.groups.get(namespace);
-                groups.and_then(|groups| groups.get(group)).into_iter().flatten().cloned().collect()
+                self.sets.names_in_group(namespace, group).into_iter().flatten().cloned().collect()
             }
             Part::Set { namespace, name } => {
-                let known = self.sets.contains_key(&(Arc::clone(namespace), Arc::clone(name)));
-                known.then(|| Arc::clone(name)).into_iter().collect()
+                self.sets.named(namespace, name).map(|set| Arc::clone(&set.name)).into_iter().collect()
             }
             Part::Pods { namespace, owner } => {
-                let pods = self.pods_of.get(owner).into_iter().flatten();
-                pods.filter(|pod| pod.namespace == *namespace).map(|pod| Arc::from(&*pod.name)).collect()
+                let pods = self.pods.of(owner).iter().filter(|pod| pod.namespace == *namespace);
+                pods.map(|pod| Arc::from(&*pod.name)).collect()
             }
-            Part::Rollouts { namespace } => {
-                let names = self.rollouts.names().filter(|name| name.0 == *namespace);
-                names.map(|name| Arc::clone(&name.1)).collect()
+            Part::Namespace { kind, namespace } => {
+                self.names(*kind, &|name| name.0 == *namespace).into_iter().map(|(_, name)| name).collect()
             }
         }
     }
@@ -152,7 +152,7 @@ impl Rows {
     }
 
     /// The watch of a resource has come to this version: what was read before is not ahead of it any more.
-    pub(super) fn drop_floors(&mut self, resource: Resource, scope: Option<&str>, reached: u64) {
+    pub(super) fn drop_floors(&mut self, resource: Kind, scope: Option<&str>, reached: u64) {
         if self.floors.is_empty() {
             return;
         }
@@ -162,16 +162,6 @@ impl Rows {
                 && floor <= reached
         };
         self.floors.retain(|part, floor| !passed(part, *floor));
-    }
-
-    pub(super) fn version_of(&self, resource: Resource, name: &Name) -> Option<Box<str>> {
-        match resource {
-            Resource::StatefulSets => self.sets.get(name).map(|row| row.resource_version.clone()),
-            Resource::Pods => self.pods.get(name).map(|row| row.resource_version.clone()),
-            Resource::PhasedRollouts => self.rollouts.get(name).map(|row| row.resource_version.clone()),
-            // Nothing but their watch brings these.
-            _ => None,
-        }
     }
 }
 

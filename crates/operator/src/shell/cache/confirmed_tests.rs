@@ -4,7 +4,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{Part, Reading};
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 use crate::shell::cache::{Store, Touched};
 
 fn pod(ordinal: u32, uid: &str, version: u32) -> String {
@@ -32,10 +32,10 @@ fn set(group: &str, version: u32) -> String {
 /// A set with the pods a-0 and a-1, followed up to version 6.
 fn given() -> Store {
     let store = Store::default();
-    store.upsert(Resource::StatefulSets, &set("g", 4));
-    store.upsert(Resource::Pods, &pod(0, "old-0", 5));
-    store.upsert(Resource::Pods, &pod(1, "old-1", 6));
-    store.reach(Resource::Pods, None, "6");
+    store.upsert(Kind::StatefulSet, &set("g", 4));
+    store.upsert(Kind::Pod, &pod(0, "old-0", 5));
+    store.upsert(Kind::Pod, &pod(1, "old-1", 6));
+    store.reach(Kind::Pod, None, "6");
     store
 }
 
@@ -43,7 +43,7 @@ fn pods_read(store: &Store, version: &str, objects: &[String], gone: &[&str]) ->
     Reading {
         parts: vec![Part::Pods { namespace: "ns".into(), owner: "uid-a".into() }],
         version: version.to_owned(),
-        objects: objects.iter().map(|object| store.read(Resource::Pods, object)).collect(),
+        objects: objects.iter().map(|object| store.read(Kind::Pod, object)).collect(),
         gone: gone.iter().map(|name| Arc::from(*name)).collect(),
     }
 }
@@ -68,21 +68,21 @@ fn a_read_shows_who_is_there_and_who_is_gone_and_wakes_the_set() {
 fn events_that_a_read_contains_do_not_undo_it_when_they_come_late() {
     let store = given();
     store.confirm(pods_read(&store, "20", &[pod(1, "new-1", 18)], &["a-0"]));
-    store.upsert(Resource::Pods, &pod(0, "old-0", 9));
-    store.upsert(Resource::Pods, &pod(2, "never-seen", 12));
-    store.remove(Resource::Pods, &pod(1, "old-1", 15));
-    store.upsert(Resource::Pods, &pod(1, "new-1", 17));
+    store.upsert(Kind::Pod, &pod(0, "old-0", 9));
+    store.upsert(Kind::Pod, &pod(2, "never-seen", 12));
+    store.remove(Kind::Pod, &pod(1, "old-1", 15));
+    store.upsert(Kind::Pod, &pod(1, "new-1", 17));
     assert_eq!(uids(&store), ["new-1"]);
-    store.upsert(Resource::Pods, &pod(0, "new-0", 21));
+    store.upsert(Kind::Pod, &pod(0, "new-0", 21));
     assert_eq!(uids(&store), ["new-0", "new-1"], "what is newer than the read counts");
-    store.remove(Resource::Pods, &pod(1, "new-1", 22));
+    store.remove(Kind::Pod, &pod(1, "new-1", 22));
     assert_eq!(uids(&store), ["new-0"]);
 }
 
 #[test]
 fn a_read_that_is_older_than_what_the_watch_has_shown_changes_nothing() {
     let store = given();
-    store.reach(Resource::Pods, None, "30");
+    store.reach(Kind::Pod, None, "30");
     assert!(store.confirm(pods_read(&store, "20", &[pod(2, "ghost", 12)], &["a-0"])).is_empty());
     assert_eq!(uids(&store), ["old-0", "old-1"]);
 }
@@ -92,9 +92,9 @@ fn once_the_watch_has_come_as_far_as_a_read_nothing_is_kept_of_it() {
     let store = given();
     store.confirm(pods_read(&store, "20", &[], &["a-0", "a-1"]));
     assert_eq!(store.rows().floors.len(), 1);
-    store.reach(Resource::Pods, None, "19");
+    store.reach(Kind::Pod, None, "19");
     assert_eq!(store.rows().floors.len(), 1);
-    store.reach(Resource::Pods, None, "20");
+    store.reach(Kind::Pod, None, "20");
     assert!(store.rows().floors.is_empty());
 }
 
@@ -103,9 +103,9 @@ fn a_list_that_began_before_a_read_does_not_remove_what_the_read_has_shown() {
     let store = given();
     store.confirm(pods_read(&store, "20", &[pod(0, "old-0", 5), pod(1, "new-1", 18)], &[]));
     let listed = HashSet::from([(Arc::from("ns"), Arc::from("a-0"))]);
-    assert!(store.sweep(Resource::Pods, None, (&listed, "10")).is_empty());
+    assert!(store.sweep(Kind::Pod, None, (&listed, "10")).is_empty());
     assert_eq!(uids(&store), ["new-1", "old-0"]);
-    store.sweep(Resource::Pods, None, (&listed, "21"));
+    store.sweep(Kind::Pod, None, (&listed, "21"));
     assert_eq!(uids(&store), ["old-0"], "a later list knows better");
 }
 
@@ -117,10 +117,10 @@ fn a_set_that_has_left_the_group_does_not_come_back_with_a_late_event() {
     store.confirm(Reading {
         parts,
         version: "20".to_owned(),
-        objects: vec![store.read(Resource::StatefulSets, &moved)],
+        objects: vec![store.read(Kind::StatefulSet, &moved)],
         gone: Vec::new(),
     });
-    store.upsert(Resource::StatefulSets, &set("g", 14));
+    store.upsert(Kind::StatefulSet, &set("g", 14));
     let groups: Vec<_> = store.groups().into_iter().map(|(_, group)| group.to_string()).collect();
     assert_eq!(groups, ["h"]);
 }
@@ -130,9 +130,9 @@ fn the_late_deletion_of_a_former_sets_pod_does_not_remove_its_successor() {
     let store = given();
     store.confirm(pods_read(&store, "20", &[pod(0, "new-0", 12), pod(1, "new-1", 13)], &[]));
     let former = pod(0, "old-0", 9).replace("uid-a", "uid-former");
-    store.remove(Resource::Pods, &former);
+    store.remove(Kind::Pod, &former);
     assert_eq!(uids(&store), ["new-0", "new-1"]);
     let later = pod(0, "new-0", 21);
-    store.remove(Resource::Pods, &later);
+    store.remove(Kind::Pod, &later);
     assert_eq!(uids(&store), ["new-1"]);
 }

@@ -1,17 +1,16 @@
 //! What only the StatefulSet controller looks at: pods that nothing controls, claims and revisions, and which sets have
 //! to be looked at when one of them changes.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sts_plus_planner::pod::PodRow;
 use sts_plus_planner::set::SetRow;
 use sts_plus_planner::statefulset::world::{ClaimRow, Features, Memory, RevisionRow, World};
 
-use super::claims::Change;
 use super::revisions::Revision;
-use super::store::{Name, Rows, Store, Touched};
-use super::wire::{self, Extent, ReadRevision, split_ordinal};
+use super::store::{Name, Store, Touched};
+use super::tables::Rows;
+use super::wire::{self, Extent, split_ordinal};
 
 impl Store {
     /// A store that keeps what the StatefulSet controller needs, too.
@@ -30,11 +29,11 @@ impl Store {
         let rows = self.rows();
         let key = (Arc::clone(namespace), Arc::clone(name));
         let set = Arc::clone(rows.sets.get(&key)?);
-        let design = Arc::clone(rows.designs.get(&key)?);
+        let design = Arc::clone(rows.sets.design(&key)?);
         // Whoever may write pods elsewhere can write any UID into them.
         let here = |pod: &&Arc<PodRow>| pod.namespace == set.namespace;
-        let pods = rows.pods_of.get(&set.uid).into_iter().flatten().filter(here).cloned().collect();
-        let ownerless = rows.ownerless.get(namespace).into_iter().flat_map(BTreeMap::values);
+        let pods = rows.pods.of(&set.uid).iter().filter(here).cloned().collect();
+        let ownerless = rows.pods.ownerless(namespace);
         let orphans = ownerless.filter(|pod| set.selector.matches(|key| pod.label(key))).cloned().collect();
         let stems = design.claim_templates.iter().map(|template| format!("{}-{name}", template.name));
         let claims = stems.map(|stem| rows.claims.of(namespace, &stem)).collect();
@@ -44,7 +43,7 @@ impl Store {
 
     /// All sets that can be read, by namespace and name.
     pub fn controlled(&self) -> Vec<(Arc<str>, Arc<str>)> {
-        let mut names: Vec<_> = self.rows().designs.keys().cloned().collect();
+        let mut names: Vec<_> = self.rows().sets.designed().cloned().collect();
         names.sort();
         names
     }
@@ -56,67 +55,42 @@ impl Store {
 }
 
 impl Rows {
-    pub(super) fn upsert_claim(&mut self, (namespace, _): &Name, row: ClaimRow) -> Vec<Touched> {
-        let row = Arc::new(row);
-        match self.claims.upsert(namespace, &row) {
-            Change::None => Vec::new(),
-            Change::Matters { before } => {
-                let rows = before.iter().chain([&row]).map(|row| &**row);
-                distinct(rows.flat_map(|row| self.concerned_by_claim(namespace, row)).collect())
-            }
-        }
-    }
-
-    pub(super) fn remove_claim(&mut self, (namespace, name): &Name) -> Vec<Touched> {
-        let removed = self.claims.remove(namespace, name);
-        distinct(removed.map(|row| self.concerned_by_claim(namespace, &row)).unwrap_or_default())
-    }
-
     /// The sets that may call a claim theirs by its name, and those that it names as its owners or the owners of those.
-    fn concerned_by_claim(&self, namespace: &Arc<str>, claim: &ClaimRow) -> Vec<Touched> {
-        let set = |name: &str| self.sets.get(&(Arc::clone(namespace), Arc::from(name)));
+    pub(super) fn concerned_by_claim(&self, namespace: &Arc<str>, claim: &ClaimRow) -> Vec<Touched> {
+        let set = |name: &str| self.sets.named(namespace, name);
         let stem = split_ordinal(&claim.name).map_or("", |(stem, _)| stem);
         let by_name = stem.match_indices('-').filter_map(|(dash, _)| {
             let (template, name) = (stem.get(..dash)?, stem.get(dash + 1..)?);
-            let design = self.designs.get(&(Arc::clone(namespace), Arc::from(name)))?;
+            let design = self.sets.design(&(Arc::clone(namespace), Arc::from(name)))?;
             design.claim_templates.iter().any(|known| *known.name == *template).then(|| set(name))?
         });
         let by_owner = claim.owners.iter().filter_map(|owner| match &*owner.kind {
             "StatefulSet" => set(&owner.name).filter(|set| *set.uid == *owner.uid),
             "Pod" => {
-                let pod = self.pods.get(&(Arc::clone(namespace), Arc::from(&*owner.name)))?;
-                self.controller(namespace, &pod.owner)
+                let pod = self.pods.named(namespace, &owner.name)?;
+                self.sets.of_uid(namespace, &pod.owner)
             }
             _ => None,
         });
         by_name.chain(by_owner).map(|set| Touched::surroundings(set)).collect()
     }
 
-    /// Takes a revision in; without a row, somebody else controls it now.
-    pub(super) fn upsert_revision(&mut self, name: &Name, row: Option<ReadRevision>) -> Vec<Touched> {
-        let Some(read) = row else { return self.remove_revision(name) };
-        let Some((before, now)) = self.revisions.upsert(name, read) else { return Vec::new() };
-        let both = before.iter().chain([&now]);
-        distinct(both.flat_map(|revision| self.concerned_by_revision(name, revision)).collect())
-    }
-
-    pub(super) fn remove_revision(&mut self, name: &Name) -> Vec<Touched> {
-        let removed = self.revisions.remove(name);
-        removed.map(|revision| self.concerned_by_revision(name, &revision)).unwrap_or_default()
-    }
-
     /// The set that controls it, or those that may adopt it. One of a former set of the same name is in the way of the
     /// new one. A set that is on its way out is left alone: the garbage collector may be removing its revisions, and one
     /// that is woken by that would make them anew, as fast as both can, until its pods have gone.
-    fn concerned_by_revision(&self, (namespace, name): &Name, revision: &Revision) -> Vec<Touched> {
+    pub(super) fn concerned_by_revision(
+        &self,
+        (namespace, name): &Name,
+        revision: &Revision,
+    ) -> Vec<Touched> {
         let Some(owner) = &revision.row.owner else {
             return self.concerned(namespace, |set| revision.is_adoptable(&set.selector));
         };
         let by_name = || {
             let (set, _hash) = name.rsplit_once('-')?;
-            self.sets.get(&(Arc::clone(namespace), Arc::from(set)))
+            self.sets.named(namespace, set)
         };
-        let set = self.controller(namespace, owner).or_else(by_name).filter(|set| !set.deleting);
+        let set = self.sets.of_uid(namespace, owner).or_else(by_name).filter(|set| !set.deleting);
         set.map(|set| Touched::surroundings(set)).into_iter().collect()
     }
 
@@ -126,8 +100,7 @@ impl Rows {
     }
 
     fn concerned(&self, namespace: &Arc<str>, by: impl Fn(&SetRow) -> bool) -> Vec<Touched> {
-        let mut sets: Vec<_> =
-            self.sets.values().filter(|set| set.namespace == *namespace && by(set)).collect();
+        let mut sets: Vec<_> = self.sets.all().filter(|set| set.namespace == *namespace && by(set)).collect();
         sets.sort_by(|one, other| one.name.cmp(&other.name));
         sets.into_iter().map(|set| Touched::surroundings(set)).collect()
     }
@@ -147,7 +120,7 @@ pub(super) fn is_news(before: Option<&PodRow>, pod: &PodRow) -> bool {
     }
 }
 
-fn distinct(mut touched: Vec<Touched>) -> Vec<Touched> {
+pub(super) fn distinct(mut touched: Vec<Touched>) -> Vec<Touched> {
     let mut seen = std::collections::HashSet::new();
     touched.retain(|one| seen.insert(one.clone()));
     touched

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::shell::api::Resource;
+use crate::shell::kinds::Kind;
 
 /// A source that is silent for longer is unconfirmed: the server sends a bookmark every minute, and half a minute more
 /// leaves room for one that is late.
@@ -33,7 +33,7 @@ pub(super) struct Freshness {
 
 #[derive(Debug)]
 struct Pulse {
-    resource: Resource,
+    resource: Kind,
     /// `None` for all of them.
     namespace: Option<String>,
     /// When it was last known to be up to date.
@@ -52,7 +52,7 @@ enum Gap {
 }
 
 impl Pulse {
-    fn concerns(&self, reads: &[Resource], namespace: &str) -> bool {
+    fn concerns(&self, reads: &[Kind], namespace: &str) -> bool {
         reads.contains(&self.resource) && self.namespace.as_deref().is_none_or(|ns| ns == namespace)
     }
 
@@ -80,8 +80,8 @@ impl Pulse {
 }
 
 impl Freshness {
-    pub(super) fn new(places: &[(Resource, &Option<String>)]) -> Self {
-        let pulse = |(resource, namespace): &(Resource, &Option<String>)| Pulse {
+    pub(super) fn new(places: &[(Kind, &Option<String>)]) -> Self {
+        let pulse = |(resource, namespace): &(Kind, &Option<String>)| Pulse {
             resource: *resource,
             namespace: (*namespace).clone(),
             heard: None,
@@ -128,7 +128,7 @@ impl Freshness {
     }
 
     /// Why rows of these resources in a namespace may be stale; `None` where every source of them is confirmed.
-    pub(super) fn doubt(&self, reads: &[Resource], namespace: &str) -> Option<Doubt> {
+    pub(super) fn doubt(&self, reads: &[Kind], namespace: &str) -> Option<Doubt> {
         let now = Instant::now();
         let sources = self.sources();
         let concerned = sources.iter().filter(|pulse| pulse.concerns(reads, namespace));
@@ -137,7 +137,7 @@ impl Freshness {
     }
 
     /// The numbers of the sources of these resources in a namespace.
-    pub(super) fn concerned(&self, reads: &[Resource], namespace: &str) -> Vec<usize> {
+    pub(super) fn concerned(&self, reads: &[Kind], namespace: &str) -> Vec<usize> {
         let sources = self.sources();
         let concerned = sources.iter().enumerate().filter(|(_, pulse)| pulse.concerns(reads, namespace));
         concerned.map(|(number, _)| number).collect()

@@ -3,14 +3,14 @@ use std::time::Duration;
 use tokio::time::advance;
 
 use super::{Freshness, SILENCE_LIMIT};
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 
-const READS: [Resource; 2] = [Resource::StatefulSets, Resource::Pods];
+const READS: [Kind; 2] = [Kind::StatefulSet, Kind::Pod];
 const SETS: usize = 0;
 const PODS: usize = 1;
 
 fn listed() -> Freshness {
-    let freshness = Freshness::new(&[(Resource::StatefulSets, &None), (Resource::Pods, &None)]);
+    let freshness = Freshness::new(&[(Kind::StatefulSet, &None), (Kind::Pod, &None)]);
     assert!(
         freshness.complete(SETS) && freshness.complete(PODS),
         "nothing is confirmed before its first list"
@@ -40,12 +40,12 @@ async fn a_silent_source_is_unconfirmed_until_a_bookmark_comes() {
     advance(SILENCE_LIMIT).await;
     assert!(!doubted(&freshness));
     advance(Duration::from_millis(1)).await;
-    let doubt = freshness.doubt(&[Resource::Pods], "ns").unwrap();
+    let doubt = freshness.doubt(&[Kind::Pod], "ns").unwrap();
     assert!(!doubt.failing && doubt.why.contains("silent"), "{doubt:?}");
     freshness.event(PODS);
     assert!(doubted(&freshness), "an event does not say how many are to follow");
     assert!(freshness.complete(PODS), "it was unconfirmed");
-    assert_eq!(freshness.doubt(&[Resource::Pods], "ns"), None);
+    assert_eq!(freshness.doubt(&[Kind::Pod], "ns"), None);
     assert_eq!(freshness.unconfirmed(), [("pods", 0), ("statefulsets", 1)].into());
 }
 
@@ -65,11 +65,10 @@ async fn after_a_failure_an_answered_watch_must_catch_up_first() {
 #[tokio::test(start_paused = true)]
 async fn only_what_a_decision_reads_matters() {
     let (one, other) = (Some("one".to_owned()), Some("other".to_owned()));
-    let freshness =
-        Freshness::new(&[(Resource::Pods, &one), (Resource::Pods, &other), (Resource::Claims, &one)]);
+    let freshness = Freshness::new(&[(Kind::Pod, &one), (Kind::Pod, &other), (Kind::Claim, &one)]);
     freshness.complete(0);
     assert_eq!(freshness.doubt(&READS, "one"), None);
     assert!(freshness.doubt(&READS, "other").is_some());
-    assert!(freshness.doubt(&[Resource::Claims], "one").is_some());
+    assert!(freshness.doubt(&[Kind::Claim], "one").is_some());
     assert_eq!(freshness.unconfirmed(), [("persistentvolumeclaims", 1), ("pods", 1)].into());
 }

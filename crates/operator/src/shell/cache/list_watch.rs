@@ -13,9 +13,10 @@ use super::pages::Pages;
 use super::store::{Applied, Name, Touched};
 use super::wire::{Line, Marker, Page, Undecodable};
 use super::{Cache, Listener};
-use crate::shell::api::{Api, ApiError, Lines, Place, Resource, of_code};
+use crate::shell::api::{Api, ApiError, LIST_TIMEOUT, Lines, Place, of_code};
 use crate::shell::backoff;
 use crate::shell::events::{Recorder, Regarding};
+use crate::shell::kinds::{Handling, Kind, Need};
 use crate::shell::metrics::ResourceLabel;
 use crate::shell::rights::Right;
 
@@ -43,10 +44,8 @@ pub(super) struct Source {
     number: usize,
     api: Api,
     cache: Cache,
-    resource: Resource,
+    handling: Handling,
     namespace: Option<String>,
-    /// Whether nobody waits for it where it is forbidden.
-    optional: bool,
     recorder: Recorder,
     listener: Listener,
     /// The version to go on from; `None` when a list is needed.
@@ -63,7 +62,7 @@ impl Source {
         number: usize,
         api: Api,
         cache: Cache,
-        (resource, namespace, optional): (Resource, Option<String>, bool),
+        (handling, namespace): (Handling, Option<String>),
         recorder: Recorder,
         listener: Listener,
     ) -> Self {
@@ -71,9 +70,8 @@ impl Source {
             number,
             api,
             cache,
-            resource,
+            handling,
             namespace,
-            optional,
             recorder,
             listener,
             version: None,
@@ -99,16 +97,18 @@ impl Source {
                     self.version = Some(String::new());
                 }
                 Err(error @ ApiError::Gone(_)) if self.version.is_some() => {
-                    self.doubt(format!("cannot follow {} from where it was: {error}", self.resource));
+                    self.doubt(format!("cannot follow {} from where it was: {error}", self.handling.kind));
                     self.version = None;
                 }
-                Err(ApiError::NotFound(_)) if self.resource.is_custom() => self.undefined(&mut wanted).await,
-                Err(error @ ApiError::Forbidden(_)) if self.optional => {
+                Err(ApiError::NotFound(_)) if self.handling.kind.definition().custom => {
+                    self.undefined(&mut wanted).await
+                }
+                Err(error @ ApiError::Forbidden(_)) if self.handling.need == Need::Optional => {
                     self.forbidden(&error, &mut wanted).await;
                 }
                 // The feature for streamed lists is off, or the server is too old to know it.
                 Err(ApiError::Refused { code: 400 | 422, .. }) if self.streams && self.version.is_none() => {
-                    tracing::info!(resource = %self.resource, "the server does not stream lists: paging instead");
+                    tracing::info!(resource = %self.handling.kind, "the server does not stream lists: paging instead");
                     self.streams = false;
                 }
                 Err(error) => self.wait_after(&error).await,
@@ -130,7 +130,7 @@ impl Source {
                     ("allowWatchBookmarks", "true"),
                     ("timeoutSeconds", WATCH_SECONDS),
                 ];
-                let lines = self.api.watch(self.place(), &query).await?;
+                let lines = self.watch(&query).await?;
                 self.cache.freshness.opened(self.number);
                 self.cache.report(self.number, None, None);
                 self.drain(lines).await
@@ -149,7 +149,7 @@ impl Source {
             ("allowWatchBookmarks", "true"),
             ("timeoutSeconds", WATCH_SECONDS),
         ];
-        let mut lines = self.api.watch(self.place(), &query).await?;
+        let mut lines = self.watch(&query).await?;
         let mut listed = HashSet::new();
         loop {
             let Some(line) = lines.next(LIST_IDLE_LIMIT).await? else {
@@ -169,7 +169,7 @@ impl Source {
     /// A paged list without a version, which is a consistent read.
     async fn page(&mut self, round: u64) -> Result<(), ApiError> {
         let mut listed = HashSet::new();
-        let mut pages = Pages::new();
+        let mut pages = Pages::of(self.handling.selection.query(), LIST_TIMEOUT);
         loop {
             let bytes = pages.next(&self.api, self.place()).await?;
             let page: Page<'_> = serde_json::from_slice(&bytes)
@@ -186,17 +186,17 @@ impl Source {
 
     fn listed(&mut self, round: u64, version: String, listed: &HashSet<Name>) {
         let swept =
-            self.cache.store.sweep(self.resource, self.namespace.as_deref(), (listed, version.as_str()));
+            self.cache.store.sweep(self.handling.kind, self.namespace.as_deref(), (listed, version.as_str()));
         for touched in swept {
             (self.listener)(touched);
         }
-        self.cache.store.reach(self.resource, self.namespace.as_deref(), &version);
+        self.cache.store.reach(self.handling.kind, self.namespace.as_deref(), &version);
         self.version = Some(version);
         self.completed = round;
-        let label = ResourceLabel { resource: self.resource.plural() };
+        let label = ResourceLabel { resource: self.handling.kind.plural() };
         self.api.metrics().lists.get_or_create(&label).inc();
         tracing::info!(
-            resource = %self.resource,
+            resource = %self.handling.kind,
             namespace = self.namespace.as_deref().unwrap_or("*"),
             objects = listed.len(),
             "listed"
@@ -230,7 +230,7 @@ impl Source {
         let patience = if planted::has(Bug::DeadWatchTrusted) { Duration::MAX } else { IDLE_LIMIT };
         while let Some(line) = lines.next(patience).await? {
             if let Taken::Bookmark { version, .. } = self.take(&line)? {
-                self.cache.store.reach(self.resource, self.namespace.as_deref(), &version);
+                self.cache.store.reach(self.handling.kind, self.namespace.as_deref(), &version);
                 self.version = Some(version);
                 self.complete();
             } else {
@@ -277,7 +277,7 @@ impl Source {
             self.version = applied.version.map(Into::into);
             // Events come in the order of their versions, except during a list.
             if let Some(version) = &self.version {
-                self.cache.store.reach(self.resource, self.namespace.as_deref(), version);
+                self.cache.store.reach(self.handling.kind, self.namespace.as_deref(), version);
             }
             self.count();
         }
@@ -285,7 +285,7 @@ impl Source {
     }
 
     fn upsert(&self, object: &str) -> Applied {
-        let mut applied = self.cache.store.upsert(self.resource, object);
+        let mut applied = self.cache.store.upsert(self.handling.kind, object);
         if let Some(undecodable) = &applied.undecodable {
             self.tell_undecodable(undecodable);
         }
@@ -294,24 +294,24 @@ impl Source {
     }
 
     fn remove(&self, object: &str) -> Applied {
-        let mut applied = self.cache.store.remove(self.resource, object);
+        let mut applied = self.cache.store.remove(self.handling.kind, object);
         applied.touched.drain(..).for_each(|touched| (self.listener)(touched));
         applied
     }
 
     fn count(&self) {
-        let label = ResourceLabel { resource: self.resource.plural() };
-        let rows = i64::try_from(self.cache.store.count(self.resource)).unwrap_or(i64::MAX);
+        let label = ResourceLabel { resource: self.handling.kind.plural() };
+        let rows = i64::try_from(self.cache.store.count(self.handling.kind)).unwrap_or(i64::MAX);
         self.api.metrics().cached.get_or_create(&label).set(rows);
     }
 
     fn tell_undecodable(&self, object: &Undecodable) {
-        let label = ResourceLabel { resource: self.resource.plural() };
+        let label = ResourceLabel { resource: self.handling.kind.plural() };
         self.api.metrics().undecodable.get_or_create(&label).inc();
         let message = format!("sts-plus cannot read this object and leaves it alone: {}", object.error);
-        tracing::error!(resource = %self.resource, namespace = %object.namespace, name = %object.name, message);
+        tracing::error!(resource = %self.handling.kind, namespace = %object.namespace, name = %object.name, message);
         let regarding = Regarding {
-            resource: self.resource,
+            resource: self.handling.kind,
             namespace: Arc::clone(&object.namespace),
             name: Arc::clone(&object.name),
             uid: object.uid.as_str().into(),
@@ -323,9 +323,13 @@ impl Source {
     async fn undefined(&mut self, wanted: &mut watch::Receiver<u64>) {
         let round = *self.cache.wanted(self.number).borrow();
         if self.failures == 0 {
+            let definition = match self.handling.kind {
+                Kind::Other(_) => "its CustomResourceDefinition",
+                _ => "its definition with `sts-plus crds | kubectl apply -f -`",
+            };
             tracing::warn!(
-                resource = %self.resource,
-                "the cluster does not know this kind: apply its definition with `sts-plus crds | kubectl apply -f -`"
+                resource = %self.handling.kind,
+                "the cluster does not know this kind: apply {definition}"
             );
         }
         self.failures = self.failures.saturating_add(1);
@@ -364,14 +368,14 @@ impl Source {
 
     fn right(&self, verb: &'static str) -> Right {
         let namespace = self.namespace.as_deref().unwrap_or(EVERYWHERE).into();
-        Right { verb, resource: self.resource.plural(), namespace }
+        Right { verb, resource: self.handling.kind.plural().into(), namespace }
     }
 
     /// What keeps the source from going on, and what can be done about it.
     fn trouble(&self, error: &ApiError) -> String {
         let scope =
             self.namespace.as_deref().map_or("all namespaces".to_owned(), |ns| format!("namespace {ns}"));
-        format!("cannot follow {} in {scope}: {error}; {}", self.resource, remedy(error))
+        format!("cannot follow {} in {scope}: {error}; {}", self.handling.kind, remedy(error))
     }
 
     async fn wait_after(&mut self, error: &ApiError) {
@@ -391,8 +395,16 @@ impl Source {
         tokio::time::sleep(delay).await;
     }
 
+    async fn watch(&self, query: &[(&str, &str)]) -> Result<Lines, ApiError> {
+        let selection = self.handling.selection.query();
+        let selection = selection.iter().map(|(key, value)| (*key, value.as_str()));
+        let query: Vec<_> = query.iter().copied().chain(selection).collect();
+        self.api.watch(self.place(), &query).await
+    }
+
     fn place(&self) -> Place<'_> {
-        Place::collection(self.resource, self.namespace.as_deref())
+        let Handling { kind, form, .. } = self.handling;
+        Place::collection(kind, self.namespace.as_deref()).in_form(form)
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tower::{BoxError, service_fn};
 
 use super::super::{Cache, Listener, Scope, Store};
-use crate::shell::api::{Api, Resource};
+use crate::shell::api::{Api, Kind};
 use crate::shell::events;
 use crate::shell::metrics::{Metrics, ResourceLabel};
 
@@ -116,7 +116,7 @@ impl Followed {
         let mut tasks = JoinSet::new();
         let cache = Cache::start(
             &api,
-            (&[Resource::StatefulSets, Resource::Pods], &Scope::Cluster),
+            (&[Kind::StatefulSet, Kind::Pod], &Scope::Cluster),
             &recorder,
             &listener,
             &mut tasks,
@@ -136,7 +136,7 @@ impl Followed {
     /// Lets everything happen that can, and waits until that many pods are there.
     async fn holds(&self, pods: usize) {
         let enough = async {
-            while self.store().count(Resource::Pods) != pods {
+            while self.store().count(Kind::Pod) != pods {
                 tokio::time::advance(Duration::from_millis(10)).await;
                 tokio::task::yield_now().await;
             }
@@ -185,7 +185,7 @@ async fn a_page_that_does_not_fit_is_asked_for_with_fewer_objects() {
     ]);
     let followed = Followed::new(&server);
     followed.listed().await;
-    assert_eq!(followed.store().count(Resource::Pods), 3);
+    assert_eq!(followed.store().count(Kind::Pod), 3);
     let asked = server.asked();
     let limit =
         |number: usize| asked[number].split(['?', '&']).find(|part| part.starts_with("limit=")).unwrap();
@@ -227,7 +227,7 @@ async fn the_largest_object_fits_into_a_page_of_its_own() {
     ]);
     let followed = Followed::new(&server);
     followed.listed().await;
-    assert_eq!(followed.store().count(Resource::Pods), 2);
+    assert_eq!(followed.store().count(Kind::Pod), 2);
     assert!(server.asked()[4].contains("limit=1"), "{:?}", server.asked());
 }
 
@@ -283,7 +283,7 @@ async fn a_version_that_is_gone_leads_to_a_new_list_that_drops_what_is_no_more()
         }
     };
     tokio::time::timeout(LONG, second).await.expect("a second list");
-    assert_eq!(followed.store().count(Resource::Pods), 1);
+    assert_eq!(followed.store().count(Kind::Pod), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -298,7 +298,7 @@ async fn one_object_that_does_not_decode_stops_nobody_else() {
     ])]);
     let followed = Followed::new(&server);
     followed.listed().await;
-    assert_eq!(followed.store().count(Resource::Pods), 2);
+    assert_eq!(followed.store().count(Kind::Pod), 2);
     let label = ResourceLabel { resource: "pods" };
     assert_eq!(followed.metrics.undecodable.get_or_create(&label).get(), 1);
 }
@@ -311,7 +311,7 @@ async fn a_list_that_breaks_off_is_not_taken_for_complete() {
     ]);
     let followed = Followed::new(&server);
     followed.listed().await;
-    assert_eq!(followed.store().count(Resource::Pods), 1, "a-0 is swept: the complete list does not have it");
+    assert_eq!(followed.store().count(Kind::Pod), 1, "a-0 is swept: the complete list does not have it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -357,5 +357,5 @@ async fn a_resync_lists_again_although_the_watch_is_well() {
     let round = followed.cache.resync();
     assert!(!followed.cache.has_completed(round));
     tokio::time::timeout(LONG, followed.cache.completed(round)).await.expect("a second list");
-    assert_eq!(followed.store().count(Resource::Pods), 1);
+    assert_eq!(followed.store().count(Kind::Pod), 1);
 }

@@ -11,10 +11,14 @@ mod freshness;
 mod intern;
 mod list_watch;
 mod object;
+mod others;
 mod pages;
+mod pods;
 mod revisions;
 mod rollouts;
+mod sets;
 mod store;
+mod tables;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -32,11 +36,13 @@ pub(super) use pages::Pages;
 pub use store::{Seen, Store, Touched, is_older};
 use sts_plus_planner::planted::{self, Bug};
 
-use super::api::{Api, Resource};
+use super::api::{Api, Kind};
 use super::events::Recorder;
+use super::kinds::{Handling, Need};
 use super::metrics::{Metrics, ResourceLabel};
 use freshness::Freshness;
 use list_watch::Source;
+pub use wire::Extent;
 pub(super) use wire::Page;
 
 /// Which namespaces are looked at.
@@ -51,12 +57,12 @@ pub enum Scope {
 /// What is followed.
 #[derive(Clone, Copy, Debug)]
 pub struct Followed<'a> {
-    /// The resources.
-    pub resources: &'a [Resource],
-    /// Those of them without which something can be done: where following one is forbidden, nobody waits for it.
-    pub optional: &'a [Resource],
+    /// The kinds.
+    pub kinds: &'a [Handling],
     /// Where.
     pub scope: &'a Scope,
+    /// How much is kept of sets and pods: more where sets are controlled.
+    pub extent: Extent,
 }
 
 /// The caches of a process.
@@ -64,6 +70,7 @@ pub struct Followed<'a> {
 pub struct Cache {
     store: Arc<Store>,
     freshness: Arc<Freshness>,
+    kinds: Arc<[Handling]>,
     listener: Listener,
     /// For each source, the round of lists that is wanted of it. One channel would wake them in random order.
     wanted: Vec<watch::Sender<u64>>,
@@ -89,50 +96,57 @@ struct Progress {
 pub type Listener = Arc<dyn Fn(Touched) + Send + Sync>;
 
 impl Cache {
-    /// Starts following these resources in the scope, all of which are needed; the tasks live in `tasks`.
+    /// Starts following these kinds in the scope, all of which are needed, to steer sets that somebody else controls; the
+    /// tasks live in `tasks`.
     pub fn start(
         api: &Api,
-        (resources, scope): (&[Resource], &Scope),
+        (kinds, scope): (&[Kind], &Scope),
         recorder: &Recorder,
         listener: &Listener,
         tasks: &mut JoinSet<()>,
     ) -> Self {
-        Self::follow(api, Followed { resources, optional: &[], scope }, recorder, listener, tasks)
+        let needed = kinds.iter().map(|kind| Handling { need: Need::Required, ..Handling::of(*kind) });
+        let kinds: Vec<_> = needed.collect();
+        let followed = Followed { kinds: &kinds, scope, extent: Extent::Steering };
+        Self::follow(api, followed, recorder, listener, tasks)
     }
 
     /// Starts following; the tasks live in `tasks`.
     pub fn follow(
         api: &Api,
-        Followed { resources, optional, scope }: Followed<'_>,
+        Followed { kinds, scope, extent }: Followed<'_>,
         recorder: &Recorder,
         listener: &Listener,
         tasks: &mut JoinSet<()>,
     ) -> Self {
         let (progress, _) = watch::channel(Progress::default());
-        // Revisions are of use to nobody but whoever controls sets.
-        let controls = resources.contains(&Resource::Revisions);
-        let store = if controls { Store::controlling() } else { Store::default() };
         let namespaces: Vec<Option<String>> = match scope {
             Scope::Cluster => vec![None],
             Scope::Namespaces(names) => names.iter().cloned().map(Some).collect(),
         };
-        let places =
-            resources.iter().flat_map(|resource| namespaces.iter().map(move |name| (*resource, name)));
+        let everywhere = [None];
+        let places = kinds.iter().flat_map(|handling| {
+            let is_namespaced = handling.kind.definition().namespaced;
+            let scopes = if is_namespaced { namespaces.as_slice() } else { everywhere.as_slice() };
+            scopes.iter().map(move |namespace| (*handling, namespace))
+        });
         let places: Vec<_> = places.collect();
         let wanted = places.iter().map(|_| watch::Sender::new(1)).collect();
-        let (store, freshness) = (Arc::new(store), Arc::new(Freshness::new(&places)));
-        let cache = Self { store, freshness, listener: Arc::clone(listener), wanted, progress };
+        let pulses: Vec<_> = places.iter().map(|(handling, namespace)| (handling.kind, *namespace)).collect();
+        let (store, freshness) = (Arc::new(Store::with(extent)), Arc::new(Freshness::new(&pulses)));
+        let (listener, kinds) = (Arc::clone(listener), kinds.into());
+        let cache = Self { store, freshness, kinds, listener, wanted, progress };
         cache.progress.send_modify(|progress| {
             progress.completed = (0..places.len()).map(|source| (source, 0)).collect();
         });
-        for (number, (resource, namespace)) in places.into_iter().enumerate() {
+        for (number, (handling, namespace)) in places.into_iter().enumerate() {
             let source = Source::new(
                 number,
                 api.clone(),
                 cache.clone(),
-                (resource, namespace.clone(), optional.contains(&resource)),
+                (handling, namespace.clone()),
                 recorder.clone(),
-                Arc::clone(listener),
+                Arc::clone(&cache.listener),
             );
             tasks.spawn(source.follow());
         }
@@ -142,11 +156,18 @@ impl Cache {
     /// A cache of rows that nothing follows: all of them count as confirmed.
     pub fn unfollowed(store: Arc<Store>) -> Self {
         let (progress, _) = watch::channel(Progress::default());
-        Self { store, freshness: Arc::default(), listener: Arc::new(|_| {}), wanted: Vec::new(), progress }
+        let (freshness, kinds) = (Arc::default(), Arc::default());
+        Self { store, freshness, kinds, listener: Arc::new(|_| {}), wanted: Vec::new(), progress }
+    }
+
+    /// How a kind is handled that is followed, or would be.
+    pub fn handling(&self, kind: Kind) -> Handling {
+        let followed = self.kinds.iter().find(|followed| followed.kind == kind);
+        followed.copied().unwrap_or_else(|| Handling::of(kind))
     }
 
     /// Why rows of these resources in a namespace may be stale; `None` where every source of them is confirmed.
-    pub fn doubt(&self, reads: &[Resource], namespace: &str) -> Option<Doubt> {
+    pub fn doubt(&self, reads: &[Kind], namespace: &str) -> Option<Doubt> {
         if planted::has(Bug::StaleViewTrusted) {
             return None;
         }
@@ -195,7 +216,7 @@ impl Cache {
 
     /// Whether every source of these resources in a namespace has completed that round: whoever reads nothing else need not
     /// wait for sources that fail elsewhere.
-    pub fn has_listed(&self, round: Round, reads: &[Resource], namespace: &str) -> bool {
+    pub fn has_listed(&self, round: Round, reads: &[Kind], namespace: &str) -> bool {
         let concerned = self.freshness.concerned(reads, namespace);
         let progress = self.progress.borrow();
         concerned.iter().all(|source| progress.completed.get(source).is_some_and(|done| *done >= round.0))

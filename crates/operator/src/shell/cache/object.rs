@@ -3,14 +3,10 @@
 
 use std::sync::Arc;
 
-use sts_plus_planner::phased_rollout::row::RolloutRow;
-use sts_plus_planner::pod::PodRow;
-use sts_plus_planner::statefulset::world::ClaimRow;
-
-use super::intern::Interner;
 use super::store::{Name, Store};
-use super::wire::{self, Decoded, Extent, ReadRevision, ReadSet, Undecodable};
-use crate::shell::api::Resource;
+use super::tables::Row;
+use super::wire::{Decoded, Undecodable};
+use crate::shell::kinds::Kind;
 
 /// An object of a list or a watch, decoded.
 #[derive(Debug)]
@@ -22,55 +18,45 @@ pub(in crate::shell) struct ReadObject {
     pub(super) undecodable: Option<Undecodable>,
 }
 
-/// What is kept of an object; nothing of one that is not kept, or cannot be.
+/// An object of a known kind, decoded.
 #[derive(Debug)]
-pub(super) enum Row {
-    Set(Option<Box<ReadSet>>),
-    Rollout(Option<Box<RolloutRow>>),
-    Claim(Option<ClaimRow>),
-    Revision(Option<ReadRevision>),
-    Pod(Option<PodRow>),
+pub(super) struct Parsed<R> {
+    pub(super) name: Name,
+    pub(super) version: Option<Box<str>>,
+    /// What is kept of it; nothing of one that is not kept, or cannot be.
+    pub(super) row: Option<R>,
+    pub(super) undecodable: Option<Undecodable>,
 }
 
-impl ReadObject {
-    pub(super) fn decode(resource: Resource, json: &str, extent: Extent, interner: &mut Interner) -> Self {
-        match resource {
-            Resource::StatefulSets => match wire::set(json, extent, interner) {
-                Ok(set) => Self::of(Ok(set), |row| Row::Set(row.map(Box::new))),
-                // It gets a row all the same, so that its group knows of it.
-                Err(undecodable) => {
-                    let row = wire::unreadable_set(json, interner);
-                    let version = row.as_ref().map(|row| row.resource_version.clone());
-                    let row = Row::Set(row.map(|row| Box::new(ReadSet { row, design: None })));
-                    Self { version, row, ..Self::of(Err(undecodable), |_: Option<()>| Row::Set(None)) }
-                }
-            },
-            Resource::PhasedRollouts => {
-                Self::of(wire::rollout(json, interner), |row| Row::Rollout(row.map(Box::new)))
-            }
-            Resource::Claims => Self::of(wire::claim(json, interner), Row::Claim),
-            Resource::Revisions => Self::of(wire::revision(json, interner), Row::Revision),
-            _ => Self::of(wire::pod(json, extent, interner), Row::Pod),
-        }
-    }
-
-    fn of<R>(decoded: Result<Decoded<R>, Undecodable>, row: impl FnOnce(Option<R>) -> Row) -> Self {
+impl<R> From<Result<Decoded<R>, Undecodable>> for Parsed<R> {
+    fn from(decoded: Result<Decoded<R>, Undecodable>) -> Self {
         match decoded {
-            Ok(Decoded { namespace, name, resource_version, row: read }) => Self {
-                name: (namespace, name),
-                version: Some(resource_version),
-                row: row(read),
-                undecodable: None,
-            },
+            Ok(Decoded { namespace, name, resource_version, row }) => {
+                Self { name: (namespace, name), version: Some(resource_version), row, undecodable: None }
+            }
             Err(undecodable) => Self {
                 name: (Arc::clone(&undecodable.namespace), Arc::clone(&undecodable.name)),
                 version: None,
-                row: row(None),
+                row: None,
                 undecodable: Some(undecodable),
             },
         }
     }
+}
 
+impl<R> Parsed<R> {
+    pub(super) fn map<S>(self, map: impl FnOnce(R) -> S) -> Parsed<S> {
+        let Self { name, version, row, undecodable } = self;
+        Parsed { name, version, row: row.map(map), undecodable }
+    }
+
+    pub(super) fn into_object(self, row: impl FnOnce(Option<R>) -> Row) -> ReadObject {
+        let Self { name, version, row: read, undecodable } = self;
+        ReadObject { name, version, row: row(read), undecodable }
+    }
+}
+
+impl ReadObject {
     /// Its name.
     pub(in crate::shell) fn name(&self) -> &Arc<str> {
         &self.name.1
@@ -84,31 +70,22 @@ impl ReadObject {
     /// The PhasedRollout whose mark a set carries.
     pub(in crate::shell) fn mark(&self) -> Option<&str> {
         match &self.row {
-            Row::Set(Some(set)) => set.row.steering.phased_rollout.as_deref(),
+            Row::StatefulSet(Some(set)) => set.row.steering.phased_rollout.as_deref(),
             _ => None,
-        }
-    }
-
-    fn resource(&self) -> Resource {
-        match self.row {
-            Row::Set(_) => Resource::StatefulSets,
-            Row::Rollout(_) => Resource::PhasedRollouts,
-            Row::Claim(_) => Resource::Claims,
-            Row::Revision(_) => Resource::Revisions,
-            Row::Pod(_) => Resource::Pods,
         }
     }
 }
 
 impl Store {
     /// Reads an object; nothing is taken in.
-    pub(in crate::shell) fn read(&self, resource: Resource, json: &str) -> ReadObject {
-        ReadObject::decode(resource, json, self.extent, &mut self.interner())
+    pub(in crate::shell) fn read(&self, kind: Kind, json: &str) -> ReadObject {
+        ReadObject::decode(kind, json, self.extent, &mut self.interner())
     }
 
     /// Whether the view has an object at this very version.
     pub(in crate::shell) fn has(&self, object: &ReadObject) -> bool {
-        let cached = self.rows().version_of(object.resource(), &object.name);
-        cached.is_some() && cached == object.version
+        let rows = self.rows();
+        let cached = rows.seen(object.row.kind(), &object.name);
+        cached.is_some_and(|cached| object.version.as_deref() == Some(cached.resource_version))
     }
 }

@@ -1,6 +1,6 @@
 //! Following against an API server of a few lines: which requests are made, and when a round is complete.
 
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
@@ -64,7 +64,7 @@ async fn a_round_asked_for_during_an_outage_is_listed_after_it() {
     let mut tasks = JoinSet::new();
     let cache = Cache::start(
         &api,
-        (&[Resource::StatefulSets, Resource::Pods], &Scope::Cluster),
+        (&[Kind::StatefulSet, Kind::Pod], &Scope::Cluster),
         &recorder,
         &(Arc::new(|_| {}) as _),
         &mut tasks,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::wire::Page;
-use crate::shell::api::{Api, ApiError, LIST_TIMEOUT, MAX_OBJECT_BYTES, MAX_PAGE_BYTES, Place};
+use crate::shell::api::{Api, ApiError, MAX_OBJECT_BYTES, MAX_PAGE_BYTES, Place};
 
 /// Objects of the first page: kube-apiserver's own clients use the same.
 const PAGE_OBJECTS: u32 = 500;
@@ -13,24 +13,19 @@ const SHRINK: u32 = 8;
 
 /// The pages of one list.
 #[derive(Debug)]
-pub(in crate::shell) struct Pages<'a> {
+pub(in crate::shell) struct Pages {
     limit: u32,
     next: String,
-    /// What is listed, as a parameter of the query; all of it where there is none.
-    selector: Option<(&'static str, &'a str)>,
+    /// What is listed, as parameters of the query; all of it where there are none.
+    selectors: Vec<(&'static str, String)>,
     /// How long one page may take.
     within: Duration,
 }
 
-impl<'a> Pages<'a> {
-    /// The pages of a list of everything.
-    pub(super) fn new() -> Self {
-        Self { limit: PAGE_OBJECTS, next: String::new(), selector: None, within: LIST_TIMEOUT }
-    }
-
+impl Pages {
     /// The pages of a list of what is selected, each of which may take so long.
-    pub(in crate::shell) fn of(selector: Option<(&'static str, &'a str)>, within: Duration) -> Self {
-        Self { selector, within, ..Self::new() }
+    pub(in crate::shell) fn of(selectors: Vec<(&'static str, String)>, within: Duration) -> Self {
+        Self { limit: PAGE_OBJECTS, next: String::new(), selectors, within }
     }
 
     /// The next page. One that is larger than it may be is asked for again with fewer objects.
@@ -38,7 +33,7 @@ impl<'a> Pages<'a> {
         loop {
             let limit = self.limit.to_string();
             let mut query = vec![("limit", limit.as_str())];
-            query.extend(self.selector);
+            query.extend(self.selectors.iter().map(|(key, value)| (*key, value.as_str())));
             if !self.next.is_empty() {
                 query.push(("continue", self.next.as_str()));
             }

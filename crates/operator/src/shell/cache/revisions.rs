@@ -6,8 +6,12 @@ use std::sync::Arc;
 use sts_plus_planner::selector::{Labels, Selector};
 use sts_plus_planner::statefulset::world::RevisionRow;
 
-use super::store::{Name, is_older};
-use super::wire::ReadRevision;
+use super::control::distinct;
+use super::intern::Interner;
+use super::object::Parsed;
+use super::store::{Name, Touched, is_older};
+use super::tables::{Glance, Rows, Table};
+use super::wire::{self, Extent, ReadRevision};
 
 /// A revision and, where nothing controls it, its labels.
 #[derive(Clone, Debug)]
@@ -36,18 +40,6 @@ impl Revision {
 }
 
 impl Revisions {
-    pub(super) fn get(&self, name: &Name) -> Option<&Revision> {
-        self.rows.get(name)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
-        self.rows.keys()
-    }
-
     /// Those that a set controls, and those that it may adopt.
     pub(super) fn of(
         &self,
@@ -64,7 +56,7 @@ impl Revisions {
     }
 
     /// Takes a revision in; the former one and the new one, unless nothing has changed.
-    pub(super) fn upsert(&mut self, name: &Name, read: ReadRevision) -> Option<(Option<Revision>, Revision)> {
+    fn insert(&mut self, name: &Name, read: ReadRevision) -> Option<(Option<Revision>, Revision)> {
         let ReadRevision { row, labels, terminating } = read;
         if self.rows.get(name).is_some_and(|Revision { row: before, .. }| {
             let known = before.resource_version == row.resource_version
@@ -73,7 +65,7 @@ impl Revisions {
         }) {
             return None;
         }
-        let before = self.remove(name);
+        let before = self.take_out(name);
         let revision = Revision { row: Arc::new(row), labels, terminating };
         match &revision.row.owner {
             Some(owner) => {
@@ -88,7 +80,7 @@ impl Revisions {
         Some((before, revision))
     }
 
-    pub(super) fn remove(&mut self, name: &Name) -> Option<Revision> {
+    fn take_out(&mut self, name: &Name) -> Option<Revision> {
         let revision = self.rows.remove(name)?;
         if let Some(owner) = &revision.row.owner {
             let key = (Arc::clone(&name.0), Arc::clone(owner));
@@ -105,5 +97,46 @@ impl Revisions {
             }
         }
         Some(revision)
+    }
+}
+
+impl Table for Revisions {
+    type Read = ReadRevision;
+
+    fn decode(json: &str, _: Extent, interner: &mut Interner) -> Parsed<ReadRevision> {
+        wire::revision(json, interner).into()
+    }
+
+    /// Of one that could not be read the last row stays; without a row, somebody else controls it now.
+    fn upsert(
+        rows: &mut Rows,
+        name: &Name,
+        version: Option<&str>,
+        read: Option<ReadRevision>,
+    ) -> Vec<Touched> {
+        let Some(read) = read else {
+            return version.map(|_| Self::remove(rows, name)).unwrap_or_default();
+        };
+        let Some((before, now)) = rows.revisions.insert(name, read) else { return Vec::new() };
+        let both = before.iter().chain([&now]);
+        distinct(both.flat_map(|revision| rows.concerned_by_revision(name, revision)).collect())
+    }
+
+    fn remove(rows: &mut Rows, name: &Name) -> Vec<Touched> {
+        let removed = rows.revisions.take_out(name);
+        removed.map(|revision| rows.concerned_by_revision(name, &revision)).unwrap_or_default()
+    }
+
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn names(&self, wanted: &dyn Fn(&Name) -> bool) -> Vec<Name> {
+        self.rows.keys().filter(|name| wanted(name)).cloned().collect()
+    }
+
+    fn seen(&self, name: &Name) -> Option<Glance<'_>> {
+        let Revision { row, terminating, .. } = self.rows.get(name)?;
+        Some(Glance { uid: &row.uid, resource_version: &row.resource_version, terminating: *terminating })
     }
 }

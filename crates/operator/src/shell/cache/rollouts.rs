@@ -10,7 +10,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 
+use super::confirmed::Part;
+use super::intern::Interner;
+use super::object::Parsed;
 use super::store::{Name, Touched, is_older};
+use super::tables::{Glance, Rows, Table};
+use super::wire::{self, Extent};
+use crate::shell::kinds::Kind;
 
 /// How many in line for a set hear of changes: all where a set has two or three by mistake. Those behind them look by
 /// themselves every now and then.
@@ -29,14 +35,6 @@ pub(super) struct Rollouts {
 impl Rollouts {
     pub(super) fn get(&self, name: &Name) -> Option<&Arc<RolloutRow>> {
         self.rows.get(name)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
-        self.rows.keys()
     }
 
     /// All of them, in no order.
@@ -73,7 +71,7 @@ impl Rollouts {
 
     /// Takes a rollout in. The first in line with the same target are concerned when one of them is created, deleted or
     /// names another one.
-    pub(super) fn upsert(&mut self, row: RolloutRow) -> Vec<Touched> {
+    fn insert(&mut self, row: RolloutRow) -> Vec<Touched> {
         let name = (Arc::clone(&row.namespace), Arc::clone(&row.name));
         let before = self.rows.get(&name);
         let known = |before: &Arc<RolloutRow>| {
@@ -90,7 +88,7 @@ impl Rollouts {
             self.rows.insert(name.clone(), Arc::new(row));
             return vec![touched(&name.0, &name.1)];
         }
-        let mut concerned = self.remove(&name);
+        let mut concerned = self.take_out(&name);
         if let Some(set) = line_of(&row) {
             self.lines.entry(set.clone()).or_default().insert((row.created, Arc::clone(&row.name)));
             concerned.extend(self.concerned(&set, &row.name));
@@ -103,7 +101,7 @@ impl Rollouts {
         concerned
     }
 
-    pub(super) fn remove(&mut self, name: &Name) -> Vec<Touched> {
+    fn take_out(&mut self, name: &Name) -> Vec<Touched> {
         let Some(row) = self.rows.remove(name) else { return Vec::new() };
         let mut concerned = vec![touched(&name.0, &name.1)];
         if let Some(set) = line_of(&row) {
@@ -125,6 +123,46 @@ impl Rollouts {
         let is_in_front = front.contains(&name);
         front.into_iter().filter(|_| is_in_front).map(|name| touched(&set.0, name)).collect()
     }
+}
+
+impl Table for Rollouts {
+    type Read = Box<RolloutRow>;
+
+    fn decode(json: &str, _: Extent, interner: &mut Interner) -> Parsed<Self::Read> {
+        Parsed::from(wire::rollout(json, interner)).map(Box::new)
+    }
+
+    /// Of one that could not be read the last row stays.
+    fn upsert(rows: &mut Rows, _: &Name, _: Option<&str>, read: Option<Self::Read>) -> Vec<Touched> {
+        let Some(row) = read else { return Vec::new() };
+        let is_covered = rows.is_covered(&part(&row), &row.resource_version);
+        if is_covered { Vec::new() } else { rows.rollouts.insert(*row) }
+    }
+
+    fn remove(rows: &mut Rows, name: &Name) -> Vec<Touched> {
+        rows.rollouts.take_out(name)
+    }
+
+    fn parts(read: &Self::Read) -> Vec<Part> {
+        vec![part(read)]
+    }
+
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn names(&self, wanted: &dyn Fn(&Name) -> bool) -> Vec<Name> {
+        self.rows.keys().filter(|name| wanted(name)).cloned().collect()
+    }
+
+    fn seen(&self, name: &Name) -> Option<Glance<'_>> {
+        let row = self.rows.get(name)?;
+        Some(Glance { uid: &row.uid, resource_version: &row.resource_version, terminating: row.deleting })
+    }
+}
+
+fn part(row: &RolloutRow) -> Part {
+    Part::Namespace { kind: Kind::PhasedRollout, namespace: Arc::clone(&row.namespace) }
 }
 
 fn touched(namespace: &Arc<str>, name: &Arc<str>) -> Touched {

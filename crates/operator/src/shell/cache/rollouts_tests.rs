@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use sts_plus_api::phased_rollout::{PhasedRolloutStatus, Target};
 use sts_plus_planner::phased_rollout::row::{ParsedSpec, RolloutRow};
 
-use super::{FRONT, Rollouts, Touched};
+use super::{FRONT, Rollouts, Table, Touched};
 
 fn rollout(name: &str, version: u32, target: &str) -> RolloutRow {
     let spec = serde_json::json!({ "targetRef": target });
@@ -39,10 +39,10 @@ fn names(touched: &[Touched]) -> Vec<String> {
 #[test]
 fn a_set_concerns_the_rollouts_that_name_it_and_those_that_have_not_let_it_go() {
     let mut rollouts = Rollouts::default();
-    rollouts.upsert(rollout("a", 1, "web"));
+    rollouts.insert(rollout("a", 1, "web"));
     let mut moved = rollout("b", 1, "db");
     moved.status.target = Some(Target { name: "web".to_owned(), uid: "uid-web".to_owned() });
-    rollouts.upsert(moved);
+    rollouts.insert(moved);
     assert_eq!(names(&rollouts.about(&"ns".into(), &"web".into())), ["a", "b"]);
     assert_eq!(names(&rollouts.about(&"ns".into(), &"db".into())), ["b"]);
     assert_eq!(names(&rollouts.about(&"other".into(), &"web".into())), [""; 0]);
@@ -51,19 +51,19 @@ fn a_set_concerns_the_rollouts_that_name_it_and_those_that_have_not_let_it_go() 
 #[test]
 fn rivals_hear_of_a_rollout_that_comes_goes_or_moves_but_not_of_its_status() {
     let mut rollouts = Rollouts::default();
-    rollouts.upsert(rollout("a", 1, "web"));
-    assert_eq!(names(&rollouts.upsert(rollout("b", 2, "web"))), ["a", "b"]);
-    assert_eq!(names(&rollouts.upsert(rollout("b", 3, "web"))), ["b"], "only its version is another one");
-    assert_eq!(names(&rollouts.upsert(rollout("b", 4, "db"))), ["a", "b"], "it moves");
-    assert_eq!(names(&rollouts.upsert(RolloutRow { deleting: true, ..rollout("a", 5, "web") })), ["a"]);
-    assert_eq!(names(&rollouts.remove(&("ns".into(), "b".into()))), ["b"]);
+    rollouts.insert(rollout("a", 1, "web"));
+    assert_eq!(names(&rollouts.insert(rollout("b", 2, "web"))), ["a", "b"]);
+    assert_eq!(names(&rollouts.insert(rollout("b", 3, "web"))), ["b"], "only its version is another one");
+    assert_eq!(names(&rollouts.insert(rollout("b", 4, "db"))), ["a", "b"], "it moves");
+    assert_eq!(names(&rollouts.insert(RolloutRow { deleting: true, ..rollout("a", 5, "web") })), ["a"]);
+    assert_eq!(names(&rollouts.take_out(&("ns".into(), "b".into()))), ["b"]);
 }
 
 #[test]
 fn an_older_version_changes_nothing() {
     let mut rollouts = Rollouts::default();
-    rollouts.upsert(rollout("a", 10, "web"));
-    assert!(rollouts.upsert(rollout("a", 9, "db")).is_empty());
+    rollouts.insert(rollout("a", 10, "web"));
+    assert!(rollouts.insert(rollout("a", 9, "db")).is_empty());
     let name = (Arc::from("ns"), Arc::from("a"));
     assert_eq!(rollouts.get(&name).and_then(|row| row.target().map(str::to_owned)).as_deref(), Some("web"));
 }
@@ -74,7 +74,7 @@ fn thousands_in_line_for_one_set_hear_of_changes_only_in_front() {
     const MANY: usize = 10_000;
     let name = |number: usize| format!("r{number:05}");
     let mut rollouts = Rollouts::default();
-    let came: usize = (0..MANY).map(|number| rollouts.upsert(rollout(&name(number), 1, "web")).len()).sum();
+    let came: usize = (0..MANY).map(|number| rollouts.insert(rollout(&name(number), 1, "web")).len()).sum();
     assert!(came < 2 * MANY, "{came}");
     assert!(rollouts.about(&"ns".into(), &"web".into()).len() <= FRONT);
     let last = rollouts.get(&("ns".into(), name(MANY - 1).into())).unwrap();
@@ -90,11 +90,11 @@ fn thousands_in_line_for_one_set_hear_of_changes_only_in_front() {
     let mut went = 0;
     for number in 0..MANY {
         let deleting = RolloutRow { deleting: true, ..rollout(&name(number), 2, "web") };
-        let told = rollouts.upsert(deleting);
+        let told = rollouts.insert(deleting);
         if number + 1 < MANY {
             assert!(names(&told).contains(&name(number + 1)), "the next one takes over");
         }
-        went += told.len() + rollouts.remove(&("ns".into(), name(number).into())).len();
+        went += told.len() + rollouts.take_out(&("ns".into(), name(number).into())).len();
     }
     assert!(went < 20 * MANY, "{went}");
     assert_eq!(rollouts.len(), 0);
@@ -105,11 +105,11 @@ fn thousands_in_line_for_one_set_hear_of_changes_only_in_front() {
 fn one_far_behind_in_line_concerns_nobody_else() {
     let mut rollouts = Rollouts::default();
     for number in 0..30 {
-        rollouts.upsert(rollout(&format!("r{number:02}"), 1, "web"));
+        rollouts.insert(rollout(&format!("r{number:02}"), 1, "web"));
     }
-    assert_eq!(names(&rollouts.remove(&("ns".into(), "r20".into()))), ["r20"]);
-    assert_eq!(names(&rollouts.upsert(rollout("r99", 1, "web"))), ["r99"]);
+    assert_eq!(names(&rollouts.take_out(&("ns".into(), "r20".into()))), ["r20"]);
+    assert_eq!(names(&rollouts.insert(rollout("r99", 1, "web"))), ["r99"]);
     // Whoever moves up hears of it.
-    let moved_up = rollouts.remove(&("ns".into(), "r03".into()));
+    let moved_up = rollouts.take_out(&("ns".into(), "r03".into()));
     assert!(names(&moved_up).contains(&"r08".to_owned()), "{moved_up:?}");
 }

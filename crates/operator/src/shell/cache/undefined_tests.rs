@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tower::{BoxError, service_fn};
 
-use super::super::{Cache, Followed, Scope};
-use crate::shell::api::{Api, Resource};
+use super::super::{Cache, Extent, Followed, Scope};
+use crate::shell::api::{Api, Kind};
 use crate::shell::events;
+use crate::shell::kinds::{Handling, Need};
 use crate::shell::metrics::Metrics;
 
 /// Bounds hanging only; the clock is paused, so it costs nothing.
@@ -59,7 +60,7 @@ async fn a_kind_without_a_definition_keeps_nobody_waiting_and_is_seen_once_it_ha
     let api = Api::new(client(404, Arc::clone(&known), Arc::clone(&asked)), Metrics::new());
     let (recorder, _sender) = events::channel(api.clone(), "test".to_owned());
     let mut tasks = JoinSet::new();
-    let followed = (&[Resource::Pods, Resource::PhasedRollouts][..], &Scope::Cluster);
+    let followed = (&[Kind::Pod, Kind::PhasedRollout][..], &Scope::Cluster);
     let cache = Cache::start(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
     let completed = tokio::time::timeout(LONG, cache.completed(Cache::first_round())).await;
     completed.expect("the first round completes without the kind");
@@ -90,10 +91,11 @@ async fn an_optional_kind_that_is_forbidden_keeps_nobody_waiting_and_is_unconfir
     let api = Api::new(client(403, Arc::clone(&known), Arc::clone(&asked)), metrics.clone());
     let (recorder, _sender) = events::channel(api.clone(), "test".to_owned());
     let mut tasks = JoinSet::new();
+    let rollouts = Handling { need: Need::Optional, ..Handling::of(Kind::PhasedRollout) };
     let followed = Followed {
-        resources: &[Resource::Pods, Resource::PhasedRollouts],
-        optional: &[Resource::PhasedRollouts],
+        kinds: &[Handling::of(Kind::Pod), rollouts],
         scope: &Scope::Cluster,
+        extent: Extent::Steering,
     };
     let cache = Cache::follow(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
     let completed = tokio::time::timeout(LONG, cache.completed(Cache::first_round())).await;
@@ -101,8 +103,8 @@ async fn an_optional_kind_that_is_forbidden_keeps_nobody_waiting_and_is_unconfir
     let round = cache.resync();
     tokio::time::timeout(LONG, cache.completed(round)).await.expect("and so does a later one");
     let doubt = |resource| cache.doubt(&[resource], "ns").map(|doubt| doubt.failing);
-    assert_eq!(doubt(Resource::Pods), None, "what is permitted is confirmed");
-    assert_eq!(doubt(Resource::PhasedRollouts), Some(true), "unknown is not absent");
+    assert_eq!(doubt(Kind::Pod), None, "what is permitted is confirmed");
+    assert_eq!(doubt(Kind::PhasedRollout), Some(true), "unknown is not absent");
     let missing =
         "sts_plus_missing_permissions{verb=\"watch\",resource=\"phasedrollouts\",namespace=\"*\"} 1";
     assert!(metrics.encode().contains(missing), "{}", metrics.encode());
@@ -111,7 +113,7 @@ async fn an_optional_kind_that_is_forbidden_keeps_nobody_waiting_and_is_unconfir
     assert!(asked.load(Ordering::SeqCst) < 30, "nobody is asked in a loop");
     known.store(true, Ordering::SeqCst);
     seen(&cache).await;
-    assert_eq!(doubt(Resource::PhasedRollouts), None);
+    assert_eq!(doubt(Kind::PhasedRollout), None);
     assert!(!metrics.encode().contains("resource=\"phasedrollouts\",namespace=\"*\"} 1"));
 }
 
@@ -121,7 +123,7 @@ async fn a_needed_kind_that_is_forbidden_is_waited_for() {
     let api = Api::new(client(403, Arc::clone(&known), Arc::clone(&asked)), Metrics::new());
     let (recorder, _sender) = events::channel(api.clone(), "test".to_owned());
     let mut tasks = JoinSet::new();
-    let followed = (&[Resource::Pods, Resource::PhasedRollouts][..], &Scope::Cluster);
+    let followed = (&[Kind::Pod, Kind::PhasedRollout][..], &Scope::Cluster);
     let cache = Cache::start(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
     // Many attempts, and not so long that the silent watch of pods is given up.
     tokio::time::sleep(Duration::from_mins(1)).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{CONFIRMED_WITHIN, Confirmer};
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 use crate::shell::cache::{Part, Reading};
 
 impl Confirmer<'_> {
@@ -21,7 +21,7 @@ impl Confirmer<'_> {
 
     async fn read_marks(&self, rollout: &str) -> Result<(), String> {
         let namespace = self.namespace();
-        let listed = self.list(Resource::StatefulSets, None).await?;
+        let listed = self.list(Kind::StatefulSet, None).await?;
         // Of those that the cache has at this version the view shows the mark.
         for object in listed.objects {
             let name = object.name();

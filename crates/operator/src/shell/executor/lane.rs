@@ -14,9 +14,10 @@ use tokio::time::Instant;
 
 use super::writing::place;
 use super::{Basis, CarriedOut, Domain, Executor, Halt, Performed, SETS_AND_PODS, Slot, lock};
-use crate::shell::api::{ApiError, Resource};
+use crate::shell::api::{ApiError, Kind};
 use crate::shell::confirmation::Confirmer;
 use crate::shell::expectations::{Expectation, SEEN_WITHIN, Unknown};
+use crate::shell::kinds::Confirmed;
 use crate::shell::lease::Epoch;
 use crate::shell::ledger::Owner;
 
@@ -34,13 +35,8 @@ const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 /// How often a lane whose own writes the watch does not show is read instead.
 const READ_EVERY: Duration = Duration::from_secs(5);
 
-/// What is read together where a watch does not show our own writes. What cannot be read concerns whoever looks at it, and
-/// nobody else: pods are replaced and recreated although rollouts can be neither listed nor watched.
-const READ_TOGETHER: [&[Resource]; 3] =
-    [&SETS_AND_PODS, &[Resource::PhasedRollouts], &[Resource::Claims, Resource::Revisions]];
-
 /// What can carry the mark of a PhasedRollout.
-const MARKED: [Resource; 1] = [Resource::StatefulSets];
+const MARKED: [Kind; 1] = [Kind::StatefulSet];
 
 /// Exclusive leave to plan for one or more domains and to carry the plan out.
 #[derive(Debug)]
@@ -52,11 +48,11 @@ pub struct Lane<'e> {
     /// Whose own writes the plan rests on: the sets of the domains, and the object that is planned for.
     owners: Vec<Owner>,
     /// The resources of which the view that is planned on is confirmed.
-    confirmed: Vec<Resource>,
+    confirmed: Vec<Kind>,
     /// It is confirmed which sets of the namespace carry a mark.
     marks_confirmed: bool,
     /// The resources of which the view cannot be confirmed, and why.
-    doubts: Vec<(Resource, Arc<str>)>,
+    doubts: Vec<(Kind, Arc<str>)>,
 }
 
 /// The turn of whoever is in the lane of a domain; its end wakes the next one.
@@ -118,17 +114,17 @@ impl<'e> Lane<'e> {
     }
 
     /// Why nothing may be disrupted by a plan that reads these resources, where that is known already.
-    pub fn doubt(&self, reads: &[Resource]) -> Option<&Arc<str>> {
+    pub fn doubt(&self, reads: &[Kind]) -> Option<&Arc<str>> {
         self.doubts.iter().find(|(resource, _)| reads.contains(resource)).map(|(_, why)| why)
     }
 
-    fn set_doubt(&mut self, reads: &[Resource], why: &Arc<str>) {
+    fn set_doubt(&mut self, reads: &[Kind], why: &Arc<str>) {
         self.doubts.extend(reads.iter().map(|resource| (*resource, Arc::clone(why))));
     }
 
     /// Makes sure that a plan which disrupts something rests on what the cluster is: at no cost where every source of what
     /// it reads is confirmed and was listed in this term; otherwise the domain is read, and must be planned for once more.
-    pub async fn confirm(&mut self, reads: &[Resource]) -> Result<Basis, Halt> {
+    pub async fn confirm(&mut self, reads: &[Kind]) -> Result<Basis, Halt> {
         if let Some(why) = self.doubt(reads).cloned() {
             // Of all that the plan reads, so that nothing of it is sent.
             self.set_doubt(reads, &why);
@@ -186,23 +182,22 @@ impl<'e> Lane<'e> {
         self.marks_confirmed || (is_listed() && executor.cache.doubt(&MARKED, namespace).is_none())
     }
 
-    fn is_confirmed(&self, reads: &[Resource]) -> bool {
+    fn is_confirmed(&self, reads: &[Kind]) -> bool {
         reads.iter().all(|resource| self.confirmed.contains(resource))
     }
 
     /// Whether each of these resources was read of every domain, or everything listed, in this term.
-    fn is_known_in_term(&self, reads: &[Resource]) -> bool {
+    fn is_known_in_term(&self, reads: &[Kind]) -> bool {
         self.turns.iter().all(|turn| {
             let read = lock(&turn.slot.read);
-            let is_read =
-                |resource: &Resource| read.get(resource).is_some_and(|(epoch, _)| *epoch == self.epoch);
+            let is_read = |resource: &Kind| read.get(resource).is_some_and(|(epoch, _)| *epoch == self.epoch);
             self.executor.has_listed_in(self.epoch, reads, &turn.domain.namespace)
                 || reads.iter().all(is_read)
         })
     }
 
     /// Reads the domains consistently.
-    async fn read(&mut self, reads: &[Resource]) -> Result<(), Arc<str>> {
+    async fn read(&mut self, reads: &[Kind]) -> Result<(), Arc<str>> {
         let Executor { api, cache, .. } = self.executor;
         let mut failed = None;
         for turn in &self.turns {
@@ -227,15 +222,19 @@ impl<'e> Lane<'e> {
     }
 
     /// Own writes are not shown by a watch that fails or is silent: what is awaited is read instead, now and then. Where that
-    /// fails, too, the lane can be planned in, and nothing disrupted by whoever looks at it.
+    /// fails, too, the lane can be planned in, and nothing disrupted by whoever looks at it. What cannot be read concerns
+    /// nobody else: pods are replaced and recreated although rollouts can be neither listed nor watched.
     async fn read_own_writes(&mut self) -> Result<(), Halt> {
-        for together in READ_TOGETHER {
-            self.read_awaited(together).await?;
+        let mut awaited = lock(&self.executor.ledger).awaited_kinds(&self.owners);
+        while let Some(kind) = awaited.first().copied() {
+            let together = self.executor.cache.handling(kind).confirmed_with();
+            awaited.retain(|kind| !together.contains(kind));
+            self.read_awaited(&together).await?;
         }
         Ok(())
     }
 
-    async fn read_awaited(&mut self, together: &[Resource]) -> Result<(), Halt> {
+    async fn read_awaited(&mut self, together: &[Kind]) -> Result<(), Halt> {
         let awaited: Vec<_> = together
             .iter()
             .filter_map(|resource| Some((*resource, self.awaited_until(*resource)?)))
@@ -246,8 +245,9 @@ impl<'e> Lane<'e> {
         let not_shown = Halt::NotSeenYet { until: until.min(now + LOOK_AGAIN) };
         let doubt = |domain: &Domain| self.executor.cache.doubt(&awaited, &domain.namespace);
         let Some(doubt) = self.domains().find_map(doubt) else { return Err(not_shown) };
-        // Claims and revisions are not read. Where they may only be late it is not reported at once that they are in doubt.
-        if !together.iter().all(|resource| Confirmer::reads(*resource)) {
+        // Some kinds are not read. Where they may only be late it is not reported at once that they are in doubt.
+        let is_read = |kind: &Kind| self.executor.cache.handling(*kind).confirmed != Confirmed::Never;
+        if !together.iter().all(is_read) {
             let has_waited = until + READ_EVERY <= now + SEEN_WITHIN;
             if !doubt.failing && !has_waited {
                 return Err(not_shown);
@@ -267,11 +267,11 @@ impl<'e> Lane<'e> {
             return Ok(());
         }
         self.look();
-        let is_shown = |resource: &Resource| self.awaited_until(*resource).is_none();
+        let is_shown = |resource: &Kind| self.awaited_until(*resource).is_none();
         if together.iter().all(is_shown) { Ok(()) } else { Err(not_shown) }
     }
 
-    fn awaited_until(&self, resource: Resource) -> Option<Instant> {
+    fn awaited_until(&self, resource: Kind) -> Option<Instant> {
         lock(&self.executor.ledger).awaited_until(&self.owners, resource)
     }
 
@@ -324,7 +324,7 @@ impl<'e> Lane<'e> {
         let unknown = lock(&self.executor.ledger).to_read(&self.owners);
         for (owner, unknown) in unknown {
             let Object { kind, namespace, name } = &unknown.object;
-            let resource = Resource::from(*kind);
+            let resource = *kind;
             if self.doubt(&[resource]).is_some() {
                 continue;
             }

@@ -159,19 +159,21 @@ fn guarded(body: &Value, action: &Action) -> Value {
 
 /// A whole object says what it is.
 fn named(mut body: Value, place: &Place<'_>) -> Value {
-    let (api_version, kind) = place.resource.identity();
+    let definition = place.resource.definition();
     if let Some(fields) = body.as_object_mut() {
-        fields.insert("apiVersion".to_owned(), json!(api_version));
-        fields.insert("kind".to_owned(), json!(kind));
+        fields.insert("apiVersion".to_owned(), json!(definition.api_version));
+        fields.insert("kind".to_owned(), json!(definition.kind));
         let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
         if let Some(metadata) = metadata.as_object_mut() {
             metadata.insert("name".to_owned(), json!(place.name));
-            metadata.insert("namespace".to_owned(), json!(place.namespace));
+            if definition.namespaced {
+                metadata.insert("namespace".to_owned(), json!(place.namespace));
+            }
         }
     }
     body
 }
 
 pub(super) fn place(object: &Object) -> Place<'_> {
-    Place::object(object.kind.into(), &object.namespace, &object.name)
+    Place::object(object.kind, &object.namespace, &object.name)
 }

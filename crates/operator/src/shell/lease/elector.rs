@@ -15,7 +15,7 @@ use super::decide::{Claim, Decision, Loss, Moment, View, decide};
 use super::leadership::{Leading, Standing};
 use super::record::Lease;
 use super::trouble::Trouble;
-use crate::shell::api::{Api, ApiError, CALL_TIMEOUT, Lines, Place, Resource};
+use crate::shell::api::{Api, ApiError, CALL_TIMEOUT, Kind, Lines, Place};
 
 /// Two attempts fit between the moment a renewal is due and the end of the term, so that one connection that
 /// has died silently does not cost the lease.
@@ -435,11 +435,11 @@ impl Elector {
 }
 
 fn place(config: &Config) -> Place<'_> {
-    Place::object(Resource::Leases, &config.namespace, &config.name)
+    Place::object(Kind::Lease, &config.namespace, &config.name)
 }
 
 fn collection(config: &Config) -> Place<'_> {
-    Place::collection(Resource::Leases, Some(&config.namespace))
+    Place::collection(Kind::Lease, Some(&config.namespace))
 }
 
 #[cfg(test)]

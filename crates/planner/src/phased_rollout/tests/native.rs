@@ -96,7 +96,7 @@ impl Cluster {
                 rollout.resource_version = version;
                 self.rollouts.retain(|row| !row.deleting || !row.finalizers.is_empty());
             }
-            Kind::Claim | Kind::Revision => return Err(format!("not written by a rollout: {action:?}")),
+            _ => return Err(format!("not written by a rollout: {action:?}")),
         }
         Ok(())
     }

@@ -260,7 +260,7 @@ impl Cluster {
                 let set = self.sets.iter().find(|set| *set.name == *name);
                 set.map(|set| (&*set.uid, &*set.resource_version))
             }
-            Kind::PhasedRollout | Kind::Claim | Kind::Revision => None,
+            _ => None,
         };
         let guarded = version.is_some() && seen == Some(uid).zip(version);
         match (action.object().kind, action.verb()) {

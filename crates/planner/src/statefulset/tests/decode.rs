@@ -32,7 +32,7 @@ impl Row {
             Kind::Pod => Self::Pod(Arc::new(pod_row(value))),
             Kind::Claim => Self::Claim(Arc::new(claim_row(value))),
             Kind::Revision => Self::Revision(Arc::new(revision_row(value))),
-            Kind::PhasedRollout => panic!("there are none here"),
+            _ => panic!("there are none here"),
         }
     }
 }

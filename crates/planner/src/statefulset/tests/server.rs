@@ -200,13 +200,12 @@ impl Server {
     }
 }
 
-fn plural(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Pod => "pods",
-        Kind::StatefulSet => "statefulsets.apps",
-        Kind::Claim => "persistentvolumeclaims",
-        Kind::Revision => "controllerrevisions.apps",
-        Kind::PhasedRollout => "phasedrollouts.sts.plus",
+/// The plural with its group, as messages of the API server have it.
+fn plural(kind: Kind) -> String {
+    let definition = kind.definition();
+    match definition.api_version.split_once('/') {
+        Some((group, _)) => format!("{}.{group}", definition.plural),
+        None => definition.plural.to_owned(),
     }
 }
 

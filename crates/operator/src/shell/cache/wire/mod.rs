@@ -6,6 +6,7 @@
 mod claim;
 mod design;
 mod line;
+mod metadata;
 mod pod;
 mod revision;
 mod rollout;
@@ -23,6 +24,7 @@ use super::intern::Interner;
 pub(super) use claim::{claim, split_ordinal};
 pub(in crate::shell) use line::Page;
 pub(super) use line::{Line, Marker};
+pub(super) use metadata::metadata;
 pub(super) use pod::pod;
 pub(super) use revision::{ReadRevision, revision, revision_row};
 pub(super) use rollout::rollout;
@@ -30,7 +32,7 @@ pub(super) use set::{ReadSet, set, unreadable_set};
 
 /// How much is kept of what the server sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Extent {
+pub enum Extent {
     /// What is needed to steer sets that somebody else controls.
     #[default]
     Steering,

@@ -1,0 +1,189 @@
+//! The table of kinds: how each is followed, which controllers ask for it, and how it is confirmed before a disruption.
+//!
+//! What is kept of an object, how it is decoded and found, whom it concerns and how the executor sees it is the kind's
+//! table in `shell::cache`; a kind without one is kept as its metadata. What the API server calls it is [`Kind::definition`].
+
+pub use sts_plus_api::kinds::{Definition, Kind};
+
+/// The parameter of a query that selects by labels.
+pub const LABEL_SELECTOR: &str = "labelSelector";
+
+/// The parameter of a query that selects by fields.
+pub const FIELD_SELECTOR: &str = "fieldSelector";
+
+/// How a kind is handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handling {
+    /// The kind.
+    pub kind: Kind,
+    /// What the server is asked to send.
+    pub form: Form,
+    /// Which objects are followed.
+    pub selection: Selection,
+    /// What a missing permission to follow it means.
+    pub need: Need,
+    /// Which controllers ask for it.
+    pub asked_by: AskedBy,
+    /// How what is cached of it is confirmed.
+    pub confirmed: Confirmed,
+}
+
+/// What the server sends of each object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// All of it, as JSON.
+    #[default]
+    Json,
+    /// Its metadata, as JSON.
+    Metadata,
+    /// All of it, as protobuf. There is no decoder yet: JSON is asked for.
+    Protobuf,
+}
+
+/// The objects of a kind that are followed, by selectors as a query spells them. One that no longer matches counts as deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// By labels.
+    pub labels: Option<&'static str>,
+    /// By fields.
+    pub fields: Option<&'static str>,
+}
+
+/// What it means that a kind cannot be followed. A custom kind without a definition has no objects, whoever needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing is planned before it is listed.
+    Required,
+    /// Where following it is forbidden, whoever runs without asking for it does so without it.
+    Optional,
+}
+
+/// Which controllers ask for a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskedBy {
+    /// All of them.
+    All,
+    /// Those of these names.
+    These(&'static [&'static str]),
+}
+
+/// Whose disruptions need the kind confirmed, and how a disruption domain is read again then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confirmed {
+    /// Everybody's: the sets of the domain and their pods are read together.
+    WithMembers,
+    /// Those of a controller that reads the kind: its objects of the domain's namespace are listed.
+    ByNamespace,
+    /// Nobody's: each write to one carries the version that it was decided on, and what it holds decides about no pod.
+    Never,
+}
+
+/// The kinds that controllers ask for, in the order in which they are followed.
+pub const TABLE: [Handling; 5] = [
+    Handling { confirmed: Confirmed::WithMembers, ..Handling::whole(Kind::StatefulSet) },
+    Handling { confirmed: Confirmed::WithMembers, ..Handling::whole(Kind::Pod) },
+    Handling {
+        need: Need::Optional,
+        asked_by: AskedBy::These(&["phased-rollout"]),
+        confirmed: Confirmed::ByNamespace,
+        ..Handling::whole(Kind::PhasedRollout)
+    },
+    Handling { asked_by: AskedBy::These(&["statefulset"]), ..Handling::whole(Kind::Claim) },
+    Handling { asked_by: AskedBy::These(&["statefulset"]), ..Handling::whole(Kind::Revision) },
+];
+
+impl Handling {
+    /// How a kind is handled by default that has a table of its own: followed as a whole, and needed.
+    const fn whole(kind: Kind) -> Self {
+        Self {
+            kind,
+            form: Form::Json,
+            selection: Selection { labels: None, fields: None },
+            need: Need::Required,
+            asked_by: AskedBy::All,
+            confirmed: Confirmed::Never,
+        }
+    }
+
+    /// How a kind is handled of which only the metadata is kept.
+    pub const fn metadata(kind: Kind, asked_by: AskedBy) -> Self {
+        Self { form: Form::Metadata, confirmed: Confirmed::ByNamespace, asked_by, ..Self::whole(kind) }
+    }
+
+    /// How a kind is handled: as the table has it, otherwise by its metadata.
+    pub fn of(kind: Kind) -> Self {
+        let known = TABLE.into_iter().find(|known| known.kind == kind);
+        known.unwrap_or(Self::metadata(kind, AskedBy::These(&[])))
+    }
+
+    /// The kinds that are confirmed together with this one: what cannot be read of one of them cannot be planned on for any.
+    pub fn confirmed_with(&self) -> Vec<Kind> {
+        let alike =
+            |known: &&Self| known.confirmed == self.confirmed && self.confirmed != Confirmed::ByNamespace;
+        let mut kinds: Vec<_> = TABLE.iter().filter(alike).map(|known| known.kind).collect();
+        if !kinds.contains(&self.kind) {
+            kinds.push(self.kind);
+        }
+        kinds
+    }
+
+    fn is_asked_by(&self, controller: &str) -> bool {
+        match self.asked_by {
+            AskedBy::All => true,
+            AskedBy::These(names) => names.contains(&controller),
+        }
+    }
+}
+
+/// What these controllers ask for. An optional kind is needed where all of them do.
+pub fn asked_by(controllers: &[&str]) -> Vec<Handling> {
+    let is_asked = |known: &Handling| {
+        known.asked_by == AskedBy::All || controllers.iter().any(|name| known.is_asked_by(name))
+    };
+    let asked = TABLE.into_iter().filter(is_asked);
+    let resolved = asked.map(|known| {
+        let by_all = controllers.iter().all(|name| known.is_asked_by(name));
+        Handling { need: if by_all { Need::Required } else { known.need }, ..known }
+    });
+    resolved.collect()
+}
+
+impl Selection {
+    /// The parameters of a query.
+    pub fn query(self) -> Vec<(&'static str, String)> {
+        self.query_within(None)
+    }
+
+    /// The parameters of a query for those of its objects that another selector selects, too.
+    pub fn query_within(self, other: Option<(&'static str, &str)>) -> Vec<(&'static str, String)> {
+        let own = [(LABEL_SELECTOR, self.labels), (FIELD_SELECTOR, self.fields)];
+        let joined = own.into_iter().filter_map(|(parameter, own)| {
+            let other = other.filter(|(other, _)| *other == parameter).map(|(_, terms)| terms);
+            let terms: Vec<_> = own.into_iter().chain(other).collect();
+            (!terms.is_empty()).then(|| (parameter, terms.join(",")))
+        });
+        joined.collect()
+    }
+
+    /// Whether everything is followed.
+    pub fn is_all(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl Form {
+    /// What a request for one object, a list or a watch accepts.
+    pub fn accept(self, verb: &str) -> &'static str {
+        match self {
+            Self::Json | Self::Protobuf => "application/json",
+            Self::Metadata if verb == "list" => {
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+            }
+            Self::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "kinds_tests.rs"]
+mod tests;
