@@ -7,11 +7,10 @@ mod connect;
 mod crds;
 #[cfg(feature = "playground")]
 mod playground;
-mod rollout;
 mod run;
-mod screen;
 mod status;
 mod steer;
+mod table;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
