@@ -9,7 +9,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 /// Which cluster to talk to.
 #[derive(Debug, Args)]
 pub(crate) struct Connection {
-    /// The kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the pod's own account]
+    /// The kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the pod's ServiceAccount]
     #[arg(long, global = true, env = "STS_PLUS_KUBECONFIG", value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The context in the kubeconfig file [default: its current one]
@@ -18,7 +18,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// The configuration, with kube's own retries off: what a failure means is decided by whoever asked.
+    /// The configuration, without kube's own retries: the caller decides whether to retry.
     pub(crate) async fn config(&self) -> Result<kube::Config> {
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let mut config = match (&self.kubeconfig, &self.context) {
@@ -40,12 +40,12 @@ impl Connection {
         Ok(config)
     }
 
-    /// A client, and the namespace that is meant when none is named.
+    /// A client, and the default namespace.
     pub(crate) async fn client(&self) -> Result<(kube::Client, String)> {
         let config = self.config().await?;
         let namespace = config.default_namespace.clone();
         let client =
-            kube::Client::try_from(config).context("cannot make a client from this configuration")?;
+            kube::Client::try_from(config).context("cannot create a client from this configuration")?;
         Ok((client, namespace))
     }
 }

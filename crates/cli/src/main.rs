@@ -1,5 +1,5 @@
-//! `sts-plus`: the operator, and what a user asks and tells it from a terminal. Also works as a kubectl
-//! plugin under the name `kubectl-sts_plus`.
+//! `sts-plus`: the operator, and the commands by which users watch and steer it. Also works as a kubectl plugin under the
+//! name `kubectl-sts_plus`.
 //!
 //! This file parses and calls; each subcommand is a file of its own.
 
@@ -7,11 +7,10 @@ mod connect;
 mod crds;
 #[cfg(feature = "playground")]
 mod playground;
-mod rollout;
 mod run;
-mod screen;
 mod status;
 mod steer;
+mod table;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -21,9 +20,9 @@ use clap::{Parser, Subcommand};
 
 use connect::Connection;
 
-/// Gives StatefulSets what they lack: rollouts across zones, one at a time, and rollouts that wait for Prometheus.
+/// Roll StatefulSets one zone at a time, and roll them in steps that wait for Prometheus.
 #[derive(Debug, Parser)]
-#[command(name = "sts-plus", version, about, max_term_width = 100)]
+#[command(name = "sts-plus", version, max_term_width = 100)]
 struct Arguments {
     #[command(flatten)]
     connection: Connection,
@@ -33,27 +32,27 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start a cluster of its own, with something to roll, and watch it: the default.
+    /// Run a local demo cluster with two workloads (default command).
     #[cfg(feature = "playground")]
     Playground(playground::Arguments),
     /// Run the operator.
     Run(run::Arguments),
-    /// Show every rollout group and every PhasedRollout, their pods per revision and what is awaited.
+    /// Show rollout groups and PhasedRollouts: their state, their pods per revision and what they wait for.
     Status(status::Arguments),
-    /// Keep sets, or PhasedRollouts, from being rolled.
+    /// Pause the rollout of StatefulSets of a group, or PhasedRollouts.
     Pause(steer::Arguments),
-    /// Let paused sets be rolled again; a PhasedRollout that has failed is tried again.
+    /// Resume what was paused, and retry a PhasedRollout that has failed.
     Resume(steer::Arguments),
     /// Approve the waiting step of a PhasedRollout, or retry a failed one.
     Approve(steer::Approval),
-    /// Print the kinds that sts-plus brings along, for kubectl apply.
+    /// Print the CustomResourceDefinitions of sts-plus, for kubectl apply.
     Crds,
 }
 
-/// The exit code for a request that could not be carried out; clap uses 2 for one it could not understand.
+/// The exit code of a command that has failed; clap uses 2 for one that it cannot parse.
 const FAILED: u8 = 1;
 
-/// What the command line asks for. Where it names no subcommand, it is about the playground, if there is one.
+/// The parsed command line. Without a subcommand it is that of the playground, in a build with one.
 fn arguments() -> Arguments {
     let words: Vec<OsString> = std::env::args_os().collect();
     let error = match Arguments::try_parse_from(&words) {
@@ -62,7 +61,7 @@ fn arguments() -> Arguments {
     };
     let is_about_playground = match words.get(1) {
         None => true,
-        // A flag is the playground's own, or nobody's.
+        // A flag before any subcommand that clap does not know may be one of the playground.
         Some(first) => error.kind() == ErrorKind::UnknownArgument && first.to_string_lossy().starts_with('-'),
     };
     if !(cfg!(feature = "playground") && is_about_playground) {
@@ -76,22 +75,22 @@ fn arguments() -> Arguments {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = arguments();
-    // Fails only if a provider is installed already, and then there is one.
+    // Fails only where a provider is installed already.
     rustls::crypto::ring::default_provider().install_default().ok();
-    let done = match arguments.command {
+    let result = match arguments.command {
         #[cfg(feature = "playground")]
         Command::Playground(playground) => playground::run(playground).await,
         Command::Run(run) => run::run(&arguments.connection, run).await,
         Command::Status(status) => status::status(&arguments.connection, &status).await,
-        Command::Pause(sets) => steer::steer(&arguments.connection, &sets, steer::Wish::Pause).await,
-        Command::Resume(sets) => steer::steer(&arguments.connection, &sets, steer::Wish::Resume).await,
+        Command::Pause(sets) => steer::steer(&arguments.connection, &sets, steer::Change::Pause).await,
+        Command::Resume(sets) => steer::steer(&arguments.connection, &sets, steer::Change::Resume).await,
         Command::Approve(rollouts) => steer::approve(&arguments.connection, &rollouts).await,
         Command::Crds => crds::print(),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // One line, causes included, no backtrace: this is for a person.
+            // One line for people: with all causes, without a backtrace.
             eprintln!("sts-plus: {error:#}");
             ExitCode::from(FAILED)
         }

@@ -20,10 +20,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::connect::Connection;
 
-/// How to run the operator.
+/// The settings of the operator.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// A namespace to look at; may be given several times [default: all of them]
+    /// A namespace to watch; may be given several times [default: all namespaces]
     #[arg(long, env = "STS_PLUS_NAMESPACE", value_delimiter = ',')]
     namespace: Vec<String>,
     /// The controllers to run
@@ -34,22 +34,22 @@ pub(crate) struct Arguments {
         default_value = "rollout-group,phased-rollout"
     )]
     controllers: Vec<Controller>,
-    /// Switches of the statefulset controller, as NAME=true or NAME=false: MaxUnavailableStatefulSet
+    /// Feature gates of the statefulset controller, as NAME=true or NAME=false: MaxUnavailableStatefulSet
     #[arg(long, env = "STS_PLUS_FEATURE_GATES", value_delimiter = ',', value_parser = gate)]
     feature_gates: Vec<FeatureGate>,
-    /// Let queries go to loopback addresses
+    /// Allow queries to loopback addresses
     #[arg(long, env = "STS_PLUS_ALLOW_LOOPBACK")]
     allow_loopback: bool,
-    /// Let queries go to link-local addresses and to the metadata services of clouds
+    /// Allow queries to link-local addresses and to the metadata services of clouds
     #[arg(long, env = "STS_PLUS_ALLOW_LINK_LOCAL")]
     allow_link_local: bool,
     /// The port for /ready, /livez and /metrics
     #[arg(long, env = "STS_PLUS_SERVER_PORT", default_value_t = 8001)]
     server_port: u16,
-    /// How log lines look
+    /// The format of log lines
     #[arg(long, env = "STS_PLUS_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    /// Whether to write only while holding the lease, so that several replicas can run
+    /// Write only while holding the lease, so that several replicas can run
     #[arg(
         long,
         env = "STS_PLUS_LEADER_ELECT",
@@ -70,38 +70,38 @@ pub(crate) struct Arguments {
     pod_name: Option<String>,
 }
 
-/// The controllers there are.
+/// A controller of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Controller {
-    /// Rolls the sets of a group one zone at a time.
+    /// Rolls the StatefulSets of a group one zone at a time
     RolloutGroup,
-    /// Rolls a set gate by gate, each after its checks have passed.
+    /// Rolls a StatefulSet step by step, each after the checks of its gate have passed
     PhasedRollout,
-    /// Creates and replaces the pods of sets, in the place of Kubernetes' own controller, which must not run then.
+    /// Replaces the StatefulSet controller of Kubernetes, which must not run beside it
     #[value(name = "statefulset")]
     StatefulSet,
 }
 
-/// A switch, on or off.
+/// A feature gate with its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FeatureGate {
-    /// Several pods of a set may be unavailable while it rolls.
+    /// Honours `maxUnavailable` of a rolling update.
     MaxUnavailableStatefulSet(bool),
 }
 
-/// Reads a switch as Kubernetes' own binaries do.
+/// Parses a gate as the binaries of Kubernetes do.
 fn gate(text: &str) -> Result<FeatureGate, String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=true or NAME=false")?;
     let on = value.trim().parse().map_err(|_| format!("{name} must be true or false, not {value:?}"))?;
     match name.trim() {
         "MaxUnavailableStatefulSet" => Ok(FeatureGate::MaxUnavailableStatefulSet(on)),
-        unknown => Err(format!(
-            "there is no feature gate {unknown:?}: the one there is is MaxUnavailableStatefulSet"
-        )),
+        unknown => {
+            Err(format!("there is no feature gate {unknown:?}; the only one is MaxUnavailableStatefulSet"))
+        }
     }
 }
 
-/// What the gates say together: the last word counts.
+/// The features after all gates: of several values for one, the last counts.
 fn features(gates: &[FeatureGate]) -> Features {
     let mut features = Features::default();
     for FeatureGate::MaxUnavailableStatefulSet(on) in gates {
@@ -110,12 +110,12 @@ fn features(gates: &[FeatureGate]) -> Features {
     features
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LogFormat {
-    /// For people.
+    /// Text for people
     Text,
-    /// For machines, one object a line.
+    /// JSON, one object per line
     Json,
 }
 
@@ -141,7 +141,7 @@ pub(crate) async fn run(connection: &Connection, arguments: Arguments) -> Result
     });
     let everywhere = arguments.namespace.is_empty();
     let scope = if everywhere { Scope::Cluster } else { Scope::Namespaces(arguments.namespace) };
-    let clients = Clients::new(&config).context("cannot make a client from this configuration")?;
+    let clients = Clients::new(&config).context("cannot create a client from this configuration")?;
     let controllers = Controllers {
         rollout_group: arguments.controllers.contains(&Controller::RolloutGroup),
         phased_rollout: arguments.controllers.contains(&Controller::PhasedRollout),
@@ -158,7 +158,7 @@ pub(crate) async fn run(connection: &Connection, arguments: Arguments) -> Result
     Ok(())
 }
 
-/// IPv6 takes IPv4 along on most machines; where there is no IPv6 at all, IPv4 alone.
+/// Listens on IPv6, which includes IPv4 on most machines, or on IPv4 alone where there is no IPv6.
 async fn bind(address: SocketAddr) -> Result<TcpListener> {
     let either = match TcpListener::bind(address).await {
         Err(error) if error.kind() != std::io::ErrorKind::AddrInUse => {
@@ -172,7 +172,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener> {
 }
 
 fn log(format: LogFormat) {
-    // Each failed request is told by whoever made it, with what to do; kube would tell it once more, without.
+    // Each failed request is logged by its caller, with a remedy; kube would log it once more, without.
     let filter =
         EnvFilter::try_from_env("STS_PLUS_LOG").unwrap_or_else(|_| EnvFilter::new("info,kube_client=off"));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
@@ -189,8 +189,8 @@ fn stop_signal() -> Result<watch::Receiver<bool>> {
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(async move {
         tokio::select! {
-            _ = terminate.recv() => tracing::info!("SIGTERM: ending passes under way"),
-            _ = interrupt.recv() => tracing::info!("SIGINT: ending passes under way"),
+            _ = terminate.recv() => tracing::info!("SIGTERM: finishing the passes under way"),
+            _ = interrupt.recv() => tracing::info!("SIGINT: finishing the passes under way"),
         }
         stop.send_replace(true);
     });

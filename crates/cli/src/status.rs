@@ -1,60 +1,64 @@
-//! `sts-plus status`: the operator's own planner on live objects.
+//! `sts-plus status`: the operator's own view of live objects.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use sts_plus_operator::controllers::rollout_group::world;
+use serde::Serialize;
 use sts_plus_operator::shell::api::{Api, ApiError, Kind, Place};
 use sts_plus_operator::shell::cache::{Cache, Listener, Scope};
 use sts_plus_operator::shell::events;
-use sts_plus_operator::shell::executor::Domain;
 use sts_plus_operator::shell::metrics::Metrics;
-use sts_plus_planner::rollout_group::plan;
+use sts_plus_operator::view::{Group, Rollout, Snapshot, View};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant};
 
 use crate::connect::Connection;
-use crate::rollout::Rollout;
-use crate::screen::{Group, Section, render};
+use crate::table::render;
 
-/// A cluster that has not answered by then is told to the user instead of waited for.
+/// How long to wait for the first lists before reporting what is wrong.
 const FIRST_ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-/// With --watch, changes within this time make one screen.
+/// With --watch, changes within this time are shown together.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// What to show.
+/// Which objects to show, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The namespace to look at [default: the kubeconfig's]
+    /// The namespace to show [default: the kubeconfig's]
     #[arg(long, short, env = "STS_PLUS_NAMESPACE", conflicts_with = "all_namespaces")]
     namespace: Option<String>,
-    /// Look at all namespaces
+    /// Show all namespaces
     #[arg(long, short = 'A')]
     all_namespaces: bool,
-    /// Show one rollout group only
+    /// Show only this rollout group
     #[arg(long)]
     group: Option<String>,
-    /// Go on, and show every change
+    /// Keep running and show every change
     #[arg(long, short)]
     watch: bool,
-    /// How to show it
+    /// The output format
     #[arg(long, short, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
 
-/// How to show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people.
+    /// Text for people
     Table,
-    /// For machines; with --watch one document a line.
+    /// JSON; with --watch one document per line
     Json,
+}
+
+/// One part of the output: an element of the JSON array.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Section<'a> {
+    Group(&'a Group),
+    Rollout(&'a Rollout),
 }
 
 /// Shows all groups and rollouts once, or until interrupted.
@@ -70,10 +74,10 @@ pub(crate) async fn status(connection: &Connection, arguments: &Arguments) -> Re
     let changed = Arc::new(Notify::new());
     let notify = Arc::clone(&changed);
     let listener: Listener = Arc::new(move |_| notify.notify_one());
-    // Nothing is recorded from here: a screen only looks.
+    // This process only reads, so nothing is ever recorded.
     let (recorder, _unsent) = events::channel(api.clone(), String::new());
-    let shown = shown(&api, &scope).await;
-    let cache = Cache::start(&api, (&shown, &scope), &recorder, &listener, &mut tasks);
+    let resources = resources(&api, &scope).await;
+    let cache = Cache::start(&api, (&resources, &scope), &recorder, &listener, &mut tasks);
     let first_list = cache.completed(Cache::first_round());
     if tokio::time::timeout(FIRST_ANSWER_LIMIT, first_list).await.is_err() {
         bail!("{}", cache.trouble().unwrap_or_else(|| "the API server does not answer".to_owned()));
@@ -81,9 +85,11 @@ pub(crate) async fn status(connection: &Connection, arguments: &Arguments) -> Re
 
     let mut printed = String::new();
     loop {
-        let (sections, wake_at) = look(&cache, arguments.group.as_deref());
+        let now = Timestamp::now();
+        let view = View::of(&Snapshot::read(cache.store()), |_| None, now);
+        let sections = sections(&view, arguments.group.as_deref());
         let page = match arguments.output {
-            Output::Table => render(&sections, &scope, Timestamp::now()),
+            Output::Table => render(&sections, &scope, now),
             Output::Json if arguments.watch => format!("{}\n", serde_json::to_string(&sections)?),
             Output::Json => format!("{}\n", serde_json::to_string_pretty(&sections)?),
         };
@@ -94,8 +100,9 @@ pub(crate) async fn status(connection: &Connection, arguments: &Arguments) -> Re
         if !arguments.watch {
             return Ok(());
         }
-        let wake =
-            wake_at.map(|at| Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default());
+        let wake = view
+            .changes_at
+            .map(|at| Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default());
         tokio::select! {
             () = changed.notified() => tokio::time::sleep_until(Instant::now() + SETTLE).await,
             () = tokio::time::sleep(wake.unwrap_or(Duration::from_hours(1))) => {}
@@ -103,20 +110,20 @@ pub(crate) async fn status(connection: &Connection, arguments: &Arguments) -> Re
     }
 }
 
-/// What can be looked at. Whoever may not see rollouts, or has a cluster that does not know them, still sees groups.
-async fn shown(api: &Api, scope: &Scope) -> Vec<Kind> {
+/// The resources to follow. Without PhasedRollouts, where they may not be listed or are not defined, groups are shown.
+async fn resources(api: &Api, scope: &Scope) -> Vec<Kind> {
     let namespace = match scope {
         Scope::Cluster => None,
         Scope::Namespaces(names) => names.first().map(String::as_str),
     };
-    let mut shown = vec![Kind::StatefulSet, Kind::Pod];
+    let mut resources = vec![Kind::StatefulSet, Kind::Pod];
     match api.list(Place::collection(Kind::PhasedRollout, namespace), &[("limit", "1")]).await {
         Err(ApiError::NotFound(_)) => {}
         Err(ApiError::Forbidden(why)) => eprintln!("sts-plus: PhasedRollouts are not shown: {why}"),
-        // Whatever else is wrong is told by whoever looks at the rest.
-        Ok(_) | Err(_) => shown.push(Kind::PhasedRollout),
+        // Any other error is reported by the cache, which meets it as well.
+        Ok(_) | Err(_) => resources.push(Kind::PhasedRollout),
     }
-    shown
+    resources
 }
 
 fn print(page: &str, arguments: &Arguments, first: bool) -> Result<()> {
@@ -124,30 +131,20 @@ fn print(page: &str, arguments: &Arguments, first: bool) -> Result<()> {
     if arguments.watch && arguments.output == Output::Table && !first {
         writeln!(out)?;
     }
-    // A reader that has gone away, such as head, is no failure of ours.
+    // A reader that has closed the pipe, such as head, is not an error.
     match out.write_all(page.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         written => Ok(written?),
     }
 }
 
-/// Every group as the planner sees it now and every rollout as its status says, and when that changes by itself.
-fn look(cache: &Cache, only: Option<&str>) -> (Vec<Section>, Option<Timestamp>) {
-    let now = Timestamp::now();
-    let mut wake_at: Option<Timestamp> = None;
-    let mut sections = Vec::new();
-    for (namespace, group) in cache.store().groups() {
-        if only.is_some_and(|only| only != &*group) {
-            continue;
-        }
-        let domain = Domain { namespace, group };
-        let decision = plan(&world(cache.store(), &domain, BTreeMap::new()), now);
-        wake_at = [wake_at, decision.plan.wake_at].into_iter().flatten().min();
-        sections.push(Section::Group(Group::new(&domain, &decision)));
-    }
-    if only.is_none() {
-        let rollouts = cache.store().rollouts();
-        sections.extend(rollouts.iter().map(|row| Section::Rollout(Box::new(Rollout::new(row)))));
-    }
-    (sections, wake_at)
+/// The groups and rollouts of a view; of one group alone where it is named.
+fn sections<'a>(view: &'a View, only: Option<&str>) -> Vec<Section<'a>> {
+    let groups = view.groups.iter().filter(|group| only.is_none_or(|only| only == group.name));
+    let rollouts = view.rollouts.iter().filter(|_| only.is_none());
+    groups.map(Section::Group).chain(rollouts.map(Section::Rollout)).collect()
 }
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

@@ -9,7 +9,7 @@ use sts_plus_operator::shell::metrics::Metrics;
 
 use crate::connect::Connection;
 
-/// Which objects are meant.
+/// Which objects to pause or resume.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// StatefulSets of a rollout group, by name, or PhasedRollouts as phasedrollout/NAME
@@ -20,13 +20,13 @@ pub(crate) struct Arguments {
     namespace: Option<String>,
 }
 
-/// Which rollouts are approved.
+/// Which PhasedRollouts to approve.
 #[derive(Debug, Args)]
 pub(crate) struct Approval {
-    /// The PhasedRollouts
+    /// The PhasedRollouts, by name or as phasedrollout/NAME
     #[arg(required = true, value_name = "PHASEDROLLOUT")]
     rollouts: Vec<String>,
-    /// Approve only what is of this revision [default: whatever each waits with]
+    /// Approve only if this revision waits for approval [default: any revision]
     #[arg(long)]
     revision: Option<String>,
     /// Their namespace [default: the kubeconfig's]
@@ -34,14 +34,14 @@ pub(crate) struct Approval {
     namespace: Option<String>,
 }
 
-/// What the user wants.
+/// What to do to the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum Change {
     Pause,
     Resume,
 }
 
-/// What a name on the command line stands for.
+/// An object that the command line names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target<'a> {
     Set(&'a str),
@@ -70,13 +70,13 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The namespace's objects, in the user's hands.
-struct Hands {
+/// A client for the objects of one namespace.
+struct Namespaced {
     api: Api,
     namespace: String,
 }
 
-impl Hands {
+impl Namespaced {
     async fn new(connection: &Connection, namespace: Option<&String>) -> Result<Self> {
         let (client, default_namespace) = connection.client().await?;
         let namespace = namespace.cloned().unwrap_or(default_namespace);
@@ -85,15 +85,15 @@ impl Hands {
 
     async fn merge(&self, resource: Kind, name: &str, fields: &Value) -> Result<Value> {
         let place = Place::object(resource, &self.namespace, name);
-        self.told(resource, name, self.api.merge(place, keys::MANAGER_CLI, fields).await)
+        self.explain(resource, name, self.api.merge(place, keys::MANAGER_CLI, fields).await)
     }
 
     async fn get(&self, resource: Kind, name: &str) -> Result<Value> {
         let place = Place::object(resource, &self.namespace, name);
-        self.told(resource, name, self.api.get(place).await)
+        self.explain(resource, name, self.api.get(place).await)
     }
 
-    fn told<T>(&self, resource: Kind, name: &str, answer: Result<T, ApiError>) -> Result<T> {
+    fn explain<T>(&self, resource: Kind, name: &str, answer: Result<T, ApiError>) -> Result<T> {
         let (namespace, kind) = (&self.namespace, resource.definition().kind);
         match answer {
             Ok(answer) => Ok(answer),
@@ -108,28 +108,28 @@ impl Hands {
     }
 }
 
-/// Pauses or resumes each object, and says so.
-pub(crate) async fn steer(connection: &Connection, arguments: &Arguments, wish: Wish) -> Result<()> {
+/// Pauses or resumes each object, and prints it.
+pub(crate) async fn steer(connection: &Connection, arguments: &Arguments, change: Change) -> Result<()> {
     let targets = arguments.objects.iter().map(|text| Target::parse(text)).collect::<Result<Vec<_>>>()?;
-    let hands = Hands::new(connection, arguments.namespace.as_ref()).await?;
-    let done = if wish == Wish::Pause { "paused" } else { "resumed" };
+    let objects = Namespaced::new(connection, arguments.namespace.as_ref()).await?;
+    let done = if change == Change::Pause { "paused" } else { "resumed" };
     for target in targets {
         match target {
             Target::Set(name) => {
-                let value = (wish == Wish::Pause).then_some("true");
+                let value = (change == Change::Pause).then_some("true");
                 let fields = json!({ "metadata": { "annotations": { keys::PAUSED: value } } });
-                hands.merge(Kind::StatefulSet, name, &fields).await?;
+                objects.merge(Kind::StatefulSet, name, &fields).await?;
                 println!("statefulset/{name} {done}");
             }
             Target::Rollout(name) => {
-                let fields = json!({ "spec": { "paused": wish == Wish::Pause } });
-                let rollout = hands.merge(Kind::PhasedRollout, name, &fields).await?;
+                let fields = json!({ "spec": { "paused": change == Change::Pause } });
+                let rollout = objects.merge(Kind::PhasedRollout, name, &fields).await?;
                 println!("phasedrollout/{name} {done}");
                 let failed = rollout.pointer("/status/failure/revision").and_then(Value::as_str);
                 let retry = awaited_approval(&rollout);
-                if let (Wish::Resume, Some(revision), Some(retry)) = (wish, failed, retry) {
-                    hands.approve(name, retry).await?;
-                    println!("phasedrollout/{name}: revision {revision}, which has failed, is tried again");
+                if let (Change::Resume, Some(revision), Some(retry)) = (change, failed, retry) {
+                    objects.approve(name, retry).await?;
+                    println!("phasedrollout/{name}: revision {revision}, which has failed, is retried");
                 }
             }
         }
@@ -139,23 +139,22 @@ pub(crate) async fn steer(connection: &Connection, arguments: &Arguments, wish: 
 
 /// Approves what each rollout waits for, and prints it.
 pub(crate) async fn approve(connection: &Connection, arguments: &Approval) -> Result<()> {
-    let hands = Hands::new(connection, arguments.namespace.as_ref()).await?;
+    let objects = Namespaced::new(connection, arguments.namespace.as_ref()).await?;
     for text in &arguments.rollouts {
         let name = match Target::parse(text)? {
             Target::Rollout(name) => name,
             Target::Set(name) if name == text => name,
             Target::Set(name) => bail!("{name} is a StatefulSet: approve the PhasedRollout that names it"),
         };
-        let rollout = hands.get(Kind::PhasedRollout, name).await?;
-        let approval = awaited_approval(&rollout).with_context(|| {
-            format!("phasedrollout/{name} waits for no approval: there is nothing to approve")
-        })?;
+        let rollout = objects.get(Kind::PhasedRollout, name).await?;
+        let approval = awaited_approval(&rollout)
+            .with_context(|| format!("phasedrollout/{name} does not wait for an approval"))?;
         if let Some(revision) = &arguments.revision
             && !approval.starts_with(&format!("{revision}/"))
         {
             bail!("phasedrollout/{name} waits for {approval}, which is not of revision {revision}");
         }
-        hands.approve(name, approval).await?;
+        objects.approve(name, approval).await?;
         println!("phasedrollout/{name}: {approval} approved");
     }
     Ok(())

@@ -27,25 +27,25 @@ use super::metrics;
 /// The zones, a node in each.
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 
-/// How long pods take to start, to become ready and to stop: slow enough to be followed.
+/// How long pods take to start, to become Ready and to stop: slow enough to be followed by eye.
 const PACE: [Delay; 3] = [seconds(1), seconds(1), seconds(1)];
 
-/// The same for who is in a hurry.
+/// As above, with the delays of `--fast`.
 const FAST: [Delay; 3] = [Delay::fixed(Duration::from_millis(50)); 3];
 
 const fn seconds(seconds: u64) -> Delay {
     Delay::fixed(Duration::from_secs(seconds))
 }
 
-/// How long the operator may take to end: it gives itself four seconds.
+/// How long the operator may take to stop: its own limit is four seconds.
 const END_LIMIT: Duration = Duration::from_secs(6);
 
-/// Who applies what the playground begins with.
+/// The field manager of what the playground applies.
 const MANAGER: &str = "sts-plus-playground";
 
-/// A running cluster. What runs ends when it is dropped.
+/// A running cluster. It stops when this is dropped.
 pub(super) struct Cluster {
-    /// A way in, for whoever is in this process.
+    /// A client in this process.
     pub(super) client: kube::Client,
     nodes: Running,
     operator: JoinSet<()>,
@@ -54,13 +54,14 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts all of it on a server, which shows what is in the diary as the pods' logs.
+    /// Starts all of it on a server, which serves the diary as the logs of pods.
     pub(super) async fn start(server: &Server, diary: Diary, fast: bool) -> Result<Self> {
         let client = kube::Client::new(server.clone(), "default");
         let mut around = JoinSet::new();
         around.spawn(controllers::run(server.clone()));
         for definition in sts_plus_api::crds::all() {
-            let definition = serde_json::to_value(&definition).context("a kind of sts-plus is no JSON")?;
+            let definition =
+                serde_json::to_value(&definition).context("cannot serialise a CustomResourceDefinition")?;
             apply(&client, &definition).await?;
         }
         let network = Network::new();
@@ -84,7 +85,7 @@ impl Cluster {
         Ok(Self { client, nodes, operator, stop, around })
     }
 
-    /// Ends the operator as SIGTERM would, then all the rest.
+    /// Stops the operator as SIGTERM would, then all the rest.
     pub(super) async fn stop(mut self) {
         self.stop.send_replace(true);
         let ended = async { while self.operator.join_next().await.is_some() {} };
@@ -101,9 +102,9 @@ fn settings(network: Network) -> Settings {
         scope: Scope::Cluster,
         controllers: Controllers { statefulset: true, ..Controllers::ALL },
         features: Features::default(),
-        // Pods and whatever the user runs beside the playground are on loopback.
+        // Pods, and what the user runs beside the playground, listen on loopback.
         reach: Reach { loopback: true, link_local: false },
-        dial: Arc::new(Ways { network }),
+        dial: Arc::new(PodNetworkFirst { network }),
         surroundings: Surroundings::default(),
         lease: None,
         listener: None,
@@ -111,13 +112,13 @@ fn settings(network: Network) -> Settings {
     }
 }
 
-/// The ways out of the operator: to whoever is on the pod network, else to the machine's own.
+/// Connects the operator to hosts of the pod network, and to the machine's own network for all others.
 #[derive(Debug)]
-struct Ways {
+struct PodNetworkFirst {
     network: Network,
 }
 
-impl Dial for Ways {
+impl Dial for PodNetworkFirst {
     fn lookup<'a>(&'a self, host: &'a str, port: u16) -> Dialled<'a, Vec<SocketAddr>> {
         let found = self.network.resolve(host);
         if found.is_empty() {
@@ -130,7 +131,7 @@ impl Dial for Ways {
     fn connect(&self, address: SocketAddr) -> Dialled<'_, Box<dyn Stream>> {
         Box::pin(async move {
             match self.network.connect(address).await {
-                // Nobody there has this address.
+                // It is no address of the pod network.
                 Err(error) if error.kind() == io::ErrorKind::HostUnreachable => Tcp.connect(address).await,
                 connected => connected.map(|stream| Box::new(stream) as Box<dyn Stream>),
             }
@@ -140,7 +141,7 @@ impl Dial for Ways {
 
 /// Applies an object as `kubectl apply --server-side` does.
 pub(super) async fn apply(client: &kube::Client, object: &Value) -> Result<()> {
-    let head: Head = serde_json::from_value(object.clone()).context("an object without kind and name")?;
+    let head: Head = serde_json::from_value(object.clone()).context("an object has no kind or name")?;
     let (group, version) = head.api_version.split_once('/').unwrap_or(("", &head.api_version));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &head.kind));
     let api = match (group, &*head.kind) {
@@ -149,11 +150,10 @@ pub(super) async fn apply(client: &kube::Client, object: &Value) -> Result<()> {
     };
     let applied =
         api.patch(&head.metadata.name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(object)).await;
-    let told = || format!("cannot apply {} {}", head.kind, head.metadata.name);
-    applied.map(drop).with_context(told)
+    applied.map(drop).with_context(|| format!("cannot apply {} {}", head.kind, head.metadata.name))
 }
 
-/// What an object is and what it is called.
+/// The kind and name of an object.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Head {

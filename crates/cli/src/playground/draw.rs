@@ -1,12 +1,12 @@
-//! A picture on a terminal of any size. Nothing is told by colour alone: marks and words say it, too.
+//! Draws a layout on a terminal of any size. Nothing is shown by colour alone: marks and words show it as well.
 
 use ratatui::Frame;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
+use sts_plus_operator::view::PodState;
 
-use super::picture::{Cell, Column, Picture, Workload, clock};
-use super::rows::State;
+use super::layout::{Cell, Column, Layout, Workload, clock};
 
 /// Lines that a sentence may take before it is cut.
 const MAX_SENTENCE_LINES: usize = 2;
@@ -14,29 +14,29 @@ const MAX_SENTENCE_LINES: usize = 2;
 /// Lines that the last command may take: the longest one takes three of 80 columns.
 const MAX_COMMAND_LINES: usize = 3;
 
-/// Lines of reasons below which nothing to try is shown.
+/// Lines of reasons below which no commands to try are shown.
 const MIN_REASON_LINES: usize = 3;
 
-/// What is between two columns.
+/// The space between two columns.
 const GUTTER: &str = " ";
 
 /// What each key does.
 pub(super) const KEYS: &str =
     "n next  b break  h heal  p pause/resume  k kill pod  m metric bad/good  q quit";
 
-/// How things may look.
+/// How states are styled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) colour: bool,
 }
 
 impl Look {
-    fn state(self, state: &State) -> Style {
+    fn state(self, state: PodState) -> Style {
         let (colour, modifier) = match state {
-            State::Ready => (Color::Green, Modifier::empty()),
-            State::NotReady | State::Starting | State::NotPlaced => (Color::Yellow, Modifier::empty()),
-            State::Stopping => (Color::Cyan, Modifier::DIM),
-            State::Broken(_) => (Color::Red, Modifier::BOLD),
+            PodState::Ready => (Color::Green, Modifier::empty()),
+            PodState::NotReady | PodState::Settling => (Color::Yellow, Modifier::empty()),
+            PodState::Terminating => (Color::Cyan, Modifier::DIM),
+            PodState::Broken => (Color::Red, Modifier::BOLD),
         };
         self.style(colour, modifier)
     }
@@ -47,11 +47,11 @@ impl Look {
     }
 }
 
-/// Draws a picture over the whole terminal: what there is at the top, keys at the bottom, reasons between them.
-pub(super) fn draw(frame: &mut Frame<'_>, picture: &Picture, look: Look) {
+/// Draws over the whole terminal: workloads at the top, keys at the bottom, reasons between them.
+pub(super) fn draw(frame: &mut Frame<'_>, layout: &Layout, look: Look) {
     let (width, height) = (usize::from(frame.area().width), usize::from(frame.area().height));
     let mut bottom = Vec::new();
-    if let Some(last) = &picture.last {
+    if let Some(last) = &layout.last {
         let lines = wrap(last, width, MAX_COMMAND_LINES).into_iter();
         bottom.extend(lines.map(|line| Line::styled(line, Style::new().add_modifier(Modifier::BOLD))));
     }
@@ -60,40 +60,39 @@ pub(super) fn draw(frame: &mut Frame<'_>, picture: &Picture, look: Look) {
             .into_iter()
             .map(|line| Line::styled(line, Style::new().add_modifier(Modifier::REVERSED))),
     );
-    let mut top = vec![header(picture, width, look), zones(picture, width)];
-    for workload in &picture.workloads {
-        top.extend(rows(workload, picture.zones.len(), width, look));
+    let mut top = vec![header(layout, width, look), zones(layout, width)];
+    for workload in &layout.workloads {
+        top.extend(rows(workload, layout.zones.len(), width, look));
     }
     top.truncate(height.saturating_sub(bottom.len()));
     let left = height.saturating_sub(top.len() + bottom.len());
-    let mut tries = tries(picture, width);
-    // Where there is no room for commands, the way to the cluster stays.
+    let mut tries = tries(layout, width);
+    // Where there is no room for commands, the kubeconfig is still shown.
     for kept in [1, 0] {
         if left.saturating_sub(tries.len()) <= MIN_REASON_LINES {
             tries.truncate(kept);
         }
     }
-    let told = left.saturating_sub(tries.len());
+    let room = left.saturating_sub(tries.len());
     let mut lines = top;
-    lines.extend(reasons(picture, width, told));
+    lines.extend(reasons(layout, width, room));
     lines.extend(tries);
     lines.extend(bottom);
     frame.render_widget(Paragraph::new(lines), frame.area());
 }
 
-fn header(picture: &Picture, width: usize, look: Look) -> Line<'static> {
-    let words = ["sts-plus playground", &picture.address]
-        .into_iter()
-        .chain(picture.metrics.iter().map(String::as_str));
+fn header(layout: &Layout, width: usize, look: Look) -> Line<'static> {
+    let words =
+        ["sts-plus playground", &layout.address].into_iter().chain(layout.metrics.iter().map(String::as_str));
     let text = words.collect::<Vec<_>>().join("  ");
     Line::styled(fit(&text, width), look.style(Color::Cyan, Modifier::BOLD))
 }
 
-/// What each column is.
-fn zones(picture: &Picture, width: usize) -> Line<'static> {
-    let column = column_width(picture.zones.len(), width);
-    let names: String = picture.zones.iter().map(|zone| fit(zone, column)).collect();
-    let words = if names.is_empty() { "no node is there yet".to_owned() } else { names };
+/// The names of the columns.
+fn zones(layout: &Layout, width: usize) -> Line<'static> {
+    let column = column_width(layout.zones.len(), width);
+    let names: String = layout.zones.iter().map(|zone| fit(zone, column)).collect();
+    let words = if names.is_empty() { "no nodes yet".to_owned() } else { names };
     Line::styled(fit(&words, width), Style::new().add_modifier(Modifier::UNDERLINED))
 }
 
@@ -101,7 +100,7 @@ fn column_width(zones: usize, width: usize) -> usize {
     width.checked_div(zones).unwrap_or(width)
 }
 
-/// A workload: its title, its pods zone by zone, what is awaited.
+/// A workload: its title, its pods zone by zone, its messages.
 fn rows(workload: &Workload, zones: usize, width: usize, look: Look) -> Vec<Line<'static>> {
     let title = format!("─ {} ", workload.title);
     let mut lines = vec![Line::styled(rule(&title, width), Style::new().add_modifier(Modifier::BOLD))];
@@ -118,21 +117,18 @@ fn rows(workload: &Workload, zones: usize, width: usize, look: Look) -> Vec<Line
         lines.push(Line::from(cells.collect::<Vec<_>>()));
     }
     for cell in &workload.unplaced {
-        lines.push(Line::from(fit(
-            &format!("{} {} {}", cell.state.mark(), cell.pod, cell.state.word()),
-            width,
-        )));
+        lines.push(Line::from(fit(&format!("{} {} {}", cell.mark(), cell.pod, cell.word), width)));
     }
-    for sentence in &workload.says {
+    for sentence in &workload.messages {
         lines.extend(wrap(sentence, width, MAX_SENTENCE_LINES).into_iter().map(Line::from));
     }
     lines
 }
 
-/// How sets are named above their pods: alike in all columns, so that pods stand side by side.
+/// How sets are named above their pods: the same in all columns, so that pods are aligned.
 #[derive(Clone, Copy)]
 enum Headings {
-    /// The title has the name of the only one, and there is nothing to say of it.
+    /// There is one set, which the title names, and it has no state.
     None,
     /// Name and state.
     OneLine,
@@ -171,47 +167,47 @@ fn column_lines(column: &Column, width: usize, headings: Headings, look: Look) -
 
 /// `● 0 7d9c new ready`
 fn cell_span(cell: &Cell, width: usize, look: Look) -> Span<'static> {
-    let Cell { ordinal, revision, state, .. } = cell;
-    let text = format!("{} {ordinal} {revision} {} {}", state.mark(), cell.age(), state.word());
-    Span::styled(fit(&text, width), look.state(state))
+    let Cell { ordinal, revision, word, .. } = cell;
+    let text = format!("{} {ordinal} {revision} {} {word}", cell.mark(), cell.age());
+    Span::styled(fit(&text, width), look.state(cell.state))
 }
 
 /// The latest reasons that fit, under a heading.
-fn reasons(picture: &Picture, width: usize, height: usize) -> Vec<Line<'static>> {
+fn reasons(layout: &Layout, width: usize, height: usize) -> Vec<Line<'static>> {
     let Some(room) = height.checked_sub(1) else {
         return Vec::new();
     };
-    let mut told: Vec<String> = Vec::new();
-    for said in picture.reasons.iter().rev() {
-        let mut lines = wrap(&format!("{} {}", clock(said.at), said.words), width, MAX_SENTENCE_LINES);
-        if told.len() + lines.len() > room {
+    let mut shown: Vec<String> = Vec::new();
+    for reason in layout.reasons.iter().rev() {
+        let mut lines = wrap(&format!("{} {}", clock(reason.at), reason.text), width, MAX_SENTENCE_LINES);
+        if shown.len() + lines.len() > room {
             break;
         }
         lines.reverse();
-        told.extend(lines);
+        shown.extend(lines);
     }
-    told.reverse();
-    told.resize(room, String::new());
-    let heading = Line::from(rule("─ what happens, and why ", width));
-    std::iter::once(heading).chain(told.into_iter().map(Line::from)).collect()
+    shown.reverse();
+    shown.resize(room, String::new());
+    let heading = Line::from(rule("─ events ", width));
+    std::iter::once(heading).chain(shown.into_iter().map(Line::from)).collect()
 }
 
-/// The setting of the environment is the heading where that has room for it.
-fn tries(picture: &Picture, width: usize) -> Vec<Line<'static>> {
-    let Some((setting, commands)) = picture.tries.split_first() else {
+/// Commands to try. The setting of the environment is part of the heading where it fits.
+fn tries(layout: &Layout, width: usize) -> Vec<Line<'static>> {
+    let Some((setting, commands)) = layout.tries.split_first() else {
         return Vec::new();
     };
-    let heading = format!("─ try elsewhere: {setting} ");
+    let heading = format!("─ try in another terminal: {setting} ");
     let mut lines = if heading.chars().count() <= width {
         vec![rule(&heading, width)]
     } else {
-        vec![rule("─ try elsewhere ", width), fit(setting, width)]
+        vec![rule("─ try in another terminal ", width), fit(setting, width)]
     };
     lines.extend(commands.iter().map(|command| fit(&format!("  {command}"), width)));
     lines.into_iter().map(Line::from).collect()
 }
 
-/// The text, then a line to the edge.
+/// The text, then a rule to the edge.
 fn rule(text: &str, width: usize) -> String {
     let length = text.chars().count();
     fit(&format!("{text}{}", "─".repeat(width.saturating_sub(length))), width)
@@ -229,8 +225,8 @@ fn fit(text: &str, width: usize) -> String {
     cut
 }
 
-/// The text in lines of so many columns, at most so many lines; what is too much is cut. Words that are longer than a line
-/// are broken, so that a command can be read to its end.
+/// The text in lines of so many columns, and at most so many lines; the rest is cut. Words that are longer than a line are
+/// broken, so that a command can be read to its end.
 fn wrap(text: &str, width: usize, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -8,9 +8,9 @@ use super::*;
 /// Set to write the screens of this run into the folder that they are compared with.
 const REWRITE: &str = "STS_PLUS_REWRITE_SCREENS";
 
-fn drawn(picture: &Picture, (width, height): (u16, u16), colour: bool) -> Buffer {
+fn drawn(layout: &Layout, (width, height): (u16, u16), colour: bool) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, picture, Look { colour })).unwrap();
+    terminal.draw(|frame| draw(frame, layout, Look { colour })).unwrap();
     terminal.backend().buffer().clone()
 }
 
@@ -24,8 +24,8 @@ fn text(buffer: &Buffer) -> String {
 }
 
 #[track_caller]
-fn compare(name: &str, picture: &Picture, size: (u16, u16)) {
-    let screen = text(&drawn(picture, size, false));
+fn compare(name: &str, layout: &Layout, size: (u16, u16)) {
+    let screen = text(&drawn(layout, size, false));
     let file = format!("{}/src/playground/snapshots/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os(REWRITE).is_some() {
         std::fs::write(&file, &screen).unwrap();
@@ -37,8 +37,8 @@ fn compare(name: &str, picture: &Picture, size: (u16, u16)) {
     );
 }
 
-fn picture(sample: &Sample) -> Picture {
-    Picture {
+fn layout_of(sample: &Sample) -> Layout {
+    Layout {
         address: "https://127.0.0.1:7443".to_owned(),
         tries: [
             "export KUBECONFIG=/tmp/sts-plus-a1b2c3/kubeconfig",
@@ -48,20 +48,20 @@ fn picture(sample: &Sample) -> Picture {
         ]
         .map(str::to_owned)
         .to_vec(),
-        ..Picture::new(&sample.0)
+        ..Layout::new(&sample.0)
     }
 }
 
 #[test]
 fn a_rollout_in_a_small_terminal() {
-    let mut picture = picture(&Sample::rolling());
-    picture.last = Some("$ kubectl set env statefulset --all VERSION=2".to_owned());
-    compare("rolling-80x24", &picture, (80, 24));
+    let mut layout = layout_of(&Sample::rolling());
+    layout.last = Some("$ kubectl set env statefulset --all VERSION=2".to_owned());
+    compare("rolling-80x24", &layout, (80, 24));
 }
 
 #[test]
 fn a_rollout_in_a_large_terminal() {
-    compare("rolling-120x40", &picture(&Sample::rolling()), (120, 40));
+    compare("rolling-120x40", &layout_of(&Sample::rolling()), (120, 40));
 }
 
 #[test]
@@ -75,37 +75,37 @@ fn a_broken_version() {
     );
     sample.pod("store-zone-a-1", "zone-a", "7966aa", Health::Crashing);
     sample.event("StatefulSet", "store-zone-a", "PodBroken", "store-zone-a-1 of the new revision is broken");
-    let mut picture = picture(&sample);
+    let mut layout = layout_of(&sample);
     let body = r#"{"spec":{"template":{"metadata":{"annotations":{"hollow.sts.plus/fault":"crash-loop"}}}}}"#;
-    picture.last =
+    layout.last =
         Some(format!("$ kubectl patch statefulset store-zone-a store-zone-b --type merge -p '{body}'"));
-    compare("broken-80x24", &picture, (80, 24));
+    compare("broken-80x24", &layout, (80, 24));
 }
 
 #[test]
 fn nothing_is_there_yet() {
-    compare("empty-80x24", &Picture::default(), (80, 24));
+    compare("empty-80x24", &Layout::default(), (80, 24));
 }
 
 #[test]
 fn no_size_is_too_small_or_too_large() {
-    let mut picture = picture(&Sample::rolling());
-    picture.last = Some("$ kubectl get pods".to_owned());
+    let mut layout = layout_of(&Sample::rolling());
+    layout.last = Some("$ kubectl get pods".to_owned());
     for width in [0, 1, 2, 3, 10, 79, 500] {
         for height in [0, 1, 2, 3, 10, 23, 200] {
-            let buffer = drawn(&picture, (width, height), true);
+            let buffer = drawn(&layout, (width, height), true);
             assert_eq!(buffer.content.len(), usize::from(width) * usize::from(height));
         }
     }
-    compare("tiny-20x6", &picture, (20, 6));
+    compare("tiny-20x6", &layout, (20, 6));
 }
 
 #[test]
 fn without_colour_there_is_none_and_nothing_is_lost() {
     let mut sample = Sample::rolling();
     sample.pod("store-zone-a-1", "zone-a", "7966aa", Health::Crashing);
-    let picture = picture(&sample);
-    let (plain, coloured) = (drawn(&picture, (80, 24), false), drawn(&picture, (80, 24), true));
+    let layout = layout_of(&sample);
+    let (plain, coloured) = (drawn(&layout, (80, 24), false), drawn(&layout, (80, 24), true));
     assert!(plain.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
     assert!(coloured.content.iter().any(|cell| cell.fg == Color::Red));
     assert_eq!(text(&plain), text(&coloured));

@@ -1,4 +1,4 @@
-//! Where the playground keeps its files: a folder of the user's, or one that is gone when it ends.
+//! Where the playground keeps its files: a folder of the user's, or a temporary one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,25 +10,25 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 use tracing_subscriber::EnvFilter;
 
-/// What the log may take, in bytes; then it says no more. A quiet playground writes a few kilobytes a day.
+/// The largest size of the log, in bytes; what comes after is dropped. A quiet playground writes a few kilobytes a day.
 const MAX_LOG_BYTES: usize = 16 << 20;
 
 /// A folder that can be written to.
 pub(super) enum Folder {
-    /// Gone with everything in it when it is dropped.
+    /// Deleted with everything in it when it is dropped.
     Temporary(TempDir),
     Kept(PathBuf),
 }
 
 impl Folder {
-    /// The user's folder, made where it is not there yet; without one a new one of our own.
+    /// The user's folder, created where it does not exist; without one, a temporary one.
     pub(super) fn open(kept: Option<&Path>) -> Result<Self> {
         let Some(path) = kept else {
-            let made = tempfile::Builder::new().prefix("sts-plus-").tempdir();
-            return made.map(Self::Temporary).context("cannot make a temporary folder");
+            let created = tempfile::Builder::new().prefix("sts-plus-").tempdir();
+            return created.map(Self::Temporary).context("cannot create a temporary folder");
         };
         fs::create_dir_all(path)
-            .with_context(|| format!("cannot make the data folder {}", path.display()))?;
+            .with_context(|| format!("cannot create the data folder {}", path.display()))?;
         Ok(Self::Kept(path.to_owned()))
     }
 
@@ -39,7 +39,7 @@ impl Folder {
         }
     }
 
-    /// The path of a file here, from wherever a command may be given.
+    /// The absolute path of a file in the folder, since a command with it may be run anywhere.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         let path = self.path().join(name);
         std::path::absolute(&path).unwrap_or(path)
@@ -53,14 +53,14 @@ impl Folder {
         Ok(path)
     }
 
-    /// Sends the log into a file here, so that it never gets between the lines of the view.
+    /// Writes the log into a file in the folder, so that it does not disturb the screen.
     pub(super) fn log(&self) -> Result<()> {
         let path = self.file("playground.log");
         let file = secret(&path).with_context(|| format!("cannot write {}", path.display()))?;
         let filter = EnvFilter::try_from_env("STS_PLUS_LOG")
             .unwrap_or_else(|_| EnvFilter::new("info,kube_client=off"));
         let log = Mutex::new(Bounded { file, left: MAX_LOG_BYTES });
-        // Fails only where there is a log already, and then there is one.
+        // Fails only where a subscriber is installed already, as in tests.
         tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(log).try_init().ok();
         Ok(())
     }
@@ -70,7 +70,7 @@ fn secret(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// A file that takes so many bytes and silently no more.
+/// A file that takes so many bytes and silently drops the rest.
 struct Bounded {
     file: File,
     left: usize,

@@ -1,19 +1,19 @@
-//! What to try next, in another terminal.
+//! Commands to try in another terminal.
 
 use std::path::Path;
 
-/// The commands for a playground with its workloads.
+/// With the workloads.
 const WITH_DEMO: [&str; 3] = [
     "kubectl get pods -o wide",
     "kubectl describe phasedrollout gated",
     "kubectl scale statefulset store-zone-b --replicas=4",
 ];
 
-/// Those for an empty one, from the top of a checkout.
+/// Without them, in the root of a checkout.
 const WITHOUT: [&str; 3] =
     ["kubectl get nodes", "kubectl api-resources", "kubectl apply --server-side -f examples/playground"];
 
-/// Three things to try with a kubeconfig.
+/// Three commands and the kubeconfig for them.
 pub(super) struct Guide {
     setting: String,
     commands: [&'static str; 3],
@@ -31,13 +31,13 @@ impl Guide {
         std::iter::once(setting).chain(self.commands.map(str::to_owned)).collect()
     }
 
-    /// Each command with all that it needs.
+    /// Each command with the setting in front of it.
     pub(super) fn long(&self) -> impl Iterator<Item = String> {
         self.commands.iter().map(|command| format!("{} {command}", self.setting))
     }
 }
 
-/// A word as a shell takes it.
+/// A word quoted for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+,:@%".contains(letter);
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }

@@ -1,7 +1,7 @@
-//! The playground's own metrics endpoint: not a Prometheus, but what answers the queries of the gated set.
+//! The playground's own metrics endpoint, which answers the queries of the gated set in place of a Prometheus.
 //!
-//! Its metrics are the numbers in a ConfigMap, so that a key and a kubectl command change them alike. Of PromQL it
-//! understands a metric's name, alone or compared with a number.
+//! Its metrics are the numbers in a ConfigMap, so that a key and a kubectl command change them in the same way. Of PromQL
+//! it knows a metric's name, alone or compared with a number.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};
 use sts_plus_cluster::nodes::network::{Answer, Handler, Network, handler};
 
-use super::rows::Name;
+use super::objects::Name;
 
-/// What the endpoint is called within the playground, and its port.
+/// The endpoint's host name within the playground, and its port.
 const HOST: (&str, u16) = ("metrics.playground", 9090);
 
-/// The ConfigMap with the numbers.
-pub(super) const SETTINGS: &str = "playground-metrics";
+/// The name of the ConfigMap with the numbers.
+const SETTINGS: &str = "playground-metrics";
 
-/// The metric that the gated set's check looks at, and what it is when all is well and when it is not.
+/// The metric that the check of the gated set reads, and its values for which the check passes and fails.
 pub(super) const ERRORS: &str = "errors_per_second";
 pub(super) const GOOD: &str = "0";
 pub(super) const BAD: &str = "9";
 
-/// Where the ConfigMap is.
-pub(super) fn place() -> Name {
+/// The namespace and name of the ConfigMap.
+pub(super) fn config_map() -> Name {
     ("default".to_owned(), SETTINGS.to_owned())
 }
 
-/// Lets the endpoint answer on the pod network.
+/// Adds the endpoint to the pod network.
 pub(super) fn start(network: &Network, client: kube::Client) {
     let (name, port) = HOST;
     network.add_host(name, port, endpoint(client));
@@ -67,8 +67,8 @@ fn query_of<B: AsRef<[u8]>>(request: &http::Request<B>) -> Option<String> {
 
 async fn numbers(client: kube::Client) -> BTreeMap<String, String> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
-    let (namespace, name) = place();
-    // Without the ConfigMap nothing is measured, which is an answer, too: no data.
+    let (namespace, name) = config_map();
+    // Without the ConfigMap there are no metrics, and every query is answered with no data.
     let settings = Api::<DynamicObject>::namespaced_with(client, &namespace, &resource).get(&name).await;
     let data = settings.ok().and_then(|settings| settings.data.get("data").cloned());
     data.and_then(|data| serde_json::from_value(data).ok()).unwrap_or_default()

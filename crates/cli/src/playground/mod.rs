@@ -1,30 +1,33 @@
-//! `sts-plus playground`: a cluster, the operator and something to roll, in one process and in front of your eyes.
+//! `sts-plus playground`: a cluster, the operator and two workloads in one process, shown on a screen or line by line.
 //!
 //! ```text
-//!   keys ──> deeds ──> API server <── operator, nodes, kubectl
-//!                          │ watched
-//!                          v
-//!                        sight ──> Picture ──> draw (a terminal) or lines (anything else)
+//!   keys ──> commands ──> API server <── operator, nodes, kubectl
+//!                             │
+//!                 cache (the operator's own), watches
+//!                             v
+//!                         Observed ──> View ──> Layout ──> draw (a terminal) or lines (anything else)
 //! ```
 //!
-//! A key changes the cluster by the request that a kubectl command would send, and shows that command: there is no
-//! other way in.
+//! A key sends the requests of a kubectl command and shows that command: keys have no other way to change the cluster.
 
+mod api_listener;
+mod cache;
 mod cluster;
-mod deeds;
+mod commands;
 mod demo;
-mod door;
 mod draw;
 mod folder;
 mod guide;
+mod layout;
 mod lines;
 mod metrics;
-mod picture;
-mod rows;
+mod objects;
+mod observed;
 #[cfg(test)]
 mod samples;
-mod sight;
+mod template;
 mod terminal;
+mod watches;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -43,76 +46,76 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use api_listener::ApiListener;
 use cluster::Cluster;
-use deeds::{Wish, deed, perform};
-use door::Door;
+use commands::Key;
 use folder::Folder;
 use guide::Guide;
-use picture::Picture;
-use sight::Sight;
+use layout::Layout;
+use observed::Observed;
 use terminal::{Display, Input};
 
-/// Changes within this time make one picture.
+/// Changes within this time are drawn together.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// How long connections may take to end.
-const SHUT_LIMIT: Duration = Duration::from_secs(2);
+/// How long connections may take to close.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// Where kubectl finds the playground unless told otherwise.
+/// The default port of the API server.
 const PORT: u16 = 7443;
 
-/// How the playground is to be.
+/// The flags of the playground.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Keep the cluster and its kubeconfig in this folder [default: nothing is kept]
+    /// Keep the cluster and its kubeconfig in this folder [default: a temporary folder]
     #[arg(long, env = "STS_PLUS_DATA_DIR", value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
-    /// Start with an empty cluster
+    /// Start without workloads
     #[arg(long)]
     no_demo: bool,
-    /// The port of the API server, 0 for any
+    /// The port of the API server; 0 for any free port
     #[arg(long, env = "STS_PLUS_PORT", default_value_t = PORT)]
     port: u16,
-    /// The address to listen on; any other than a loopback one lets others in
+    /// The address of the API server; other machines can reach it unless it is a loopback address
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     address: IpAddr,
-    /// Pods start and stop at once
+    /// Start and stop pods without delay
     #[arg(long)]
     fast: bool,
 }
 
-/// Runs until somebody quits.
+/// Runs until the user quits or the process is asked to stop.
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let folder = Folder::open(arguments.data_dir.as_deref())?;
     let diary = Diary::default();
-    // First of all: it makes sure that nobody else has the folder.
-    let server = serve_from(&folder)?.with_logs(Arc::new(diary.clone()));
+    // First, since it locks the folder.
+    let server = server(&folder)?.with_logs(Arc::new(diary.clone()));
     folder.log()?;
-    let door = Door::open(arguments.address, arguments.port, &folder).await?;
+    let listener = ApiListener::bind(arguments.address, arguments.port, &folder).await?;
     let (stop, stopped) = watch::channel(false);
     stop_on_signals(&stop)?;
     let has_panicked = stop_on_panic(stop);
     let cluster = Cluster::start(&server, diary, arguments.fast).await?;
-    let begins = !arguments.no_demo && demo::begin(&cluster.client).await?;
-    let guide = Guide::new(&door.kubeconfig(&folder)?, !arguments.no_demo);
-    let scene = Scene { address: door.url.clone(), guide, starts_rollout: begins };
-    let (shut, is_shut) = watch::channel(false);
+    let starts_rollout = !arguments.no_demo && demo::apply_once(&cluster.client).await?;
+    let guide = Guide::new(&listener.kubeconfig(&folder)?, !arguments.no_demo);
+    let playground = Playground { address: listener.url.clone(), guide, starts_rollout };
+    let (close, closed) = watch::channel(false);
     let mut listening = JoinSet::new();
-    door.serve(server, is_shut, &mut listening);
-    let played = scene.play(&cluster.client, stopped).await;
+    listener.serve(server, closed, &mut listening);
+    let result = playground.run(&cluster.client, stopped).await;
     cluster.stop().await;
-    shut.send_replace(true);
-    tokio::time::timeout(SHUT_LIMIT, listening.join_next()).await.ok();
+    close.send_replace(true);
+    tokio::time::timeout(CLOSE_LIMIT, listening.join_next()).await.ok();
     if has_panicked.load(Ordering::Relaxed) {
-        bail!("the playground has stopped, since a part of it has panicked");
+        bail!("the playground has stopped because a part of it has panicked");
     }
-    played
+    result
 }
 
-/// The API server: as it was left in a folder of the user's, else a new one.
-fn serve_from(folder: &Folder) -> Result<Server> {
+/// The API server, with the objects that a kept folder holds.
+fn server(folder: &Folder) -> Result<Server> {
     let now = Timestamp::now();
-    // What is made after a restart must not be called as what was made before.
+    // Generated names must differ from those of the run before.
     let seed = now.as_microsecond().unsigned_abs();
     let settings = Settings { seed, ..Settings::new(Clock::at(now)) };
     match folder {
@@ -122,89 +125,94 @@ fn serve_from(folder: &Folder) -> Result<Server> {
 }
 
 /// What does not change while the playground runs.
-struct Scene {
+struct Playground {
     address: String,
     guide: Guide,
-    /// Whether the first rollout starts by itself.
+    /// Whether the first rollout starts without a key.
     starts_rollout: bool,
 }
 
-impl Scene {
-    /// Shows what happens and does what keys say, until `stopped` turns true or somebody quits.
-    async fn play(self, client: &kube::Client, mut stopped: watch::Receiver<bool>) -> Result<()> {
+impl Playground {
+    /// Shows changes and runs the commands of keys, until `stopped` turns true or the user quits.
+    async fn run(self, client: &kube::Client, mut stopped: watch::Receiver<bool>) -> Result<()> {
         let mut display = Display::open(&self.address, &self.guide)?;
         let mut inputs = display.inputs();
-        let mut watches = JoinSet::new();
-        let mut changes = sight::follow(client, &mut watches);
-        let mut sight = Sight::default();
+        let mut tasks = JoinSet::new();
+        let mut changes = watches::follow(client, &mut tasks);
+        let mut observed = Observed::default();
         let mut waits_for_pods = self.starts_rollout;
         let (mut last, mut turn) = (None, 0);
         let mut due = Some(Instant::now());
         loop {
-            let mut wish = None;
+            let mut key = None;
             tokio::select! {
                 // The sender lives as long as the process.
                 _ = stopped.wait_for(|stop| *stop) => return Ok(()),
                 input = inputs.recv() => match input {
-                    Some(Input::Key(key)) => wish = Wish::of(key),
+                    Some(Input::Key(character)) => key = Key::of(character),
                     Some(Input::Resized) => due = Some(Instant::now()),
                     Some(Input::Quit) | None => return Ok(()),
                 },
                 change = changes.recv() => match change {
                     Some(change) => {
-                        sight.take(change, Timestamp::now());
-                        due.get_or_insert_with(|| Instant::now() + SETTLE);
-                        // Lines tell of everything, also of what is over in a moment.
-                        let tells = matches!(display, Display::Lines(_));
-                        if tells && !display.show(&self.picture(&sight, None)).context("cannot write")? {
+                        observed.take(change, Timestamp::now());
+                        // Lines report every change, also what is over in a moment.
+                        let is_lines = matches!(display, Display::Lines(_));
+                        if is_lines && !self.show(&mut display, &mut observed, None)? {
                             return Ok(());
                         }
+                        let soon = Instant::now() + SETTLE;
+                        due = Some(due.map_or(soon, |due| due.min(soon)));
                     }
                     None => bail!("the cluster can no longer be watched"),
                 },
                 () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                    due = None;
-                    let picture = self.picture(&sight, last.clone());
-                    if !display.show(&picture).context("cannot draw")? {
+                    if !self.show(&mut display, &mut observed, last.as_ref())? {
                         return Ok(());
                     }
+                    let wait = |at: Timestamp| Duration::try_from(at.duration_since(Timestamp::now()));
+                    let wait = observed.view.changes_at.map(|at| wait(at).unwrap_or_default());
+                    due = wait.and_then(|wait| Instant::now().checked_add(wait));
                 }
             }
-            if waits_for_pods && demo::is_up(&sight) {
+            if waits_for_pods && demo::is_ready(&observed) {
                 waits_for_pods = false;
-                wish = Some(Wish::NextRollout);
+                key = Some(Key::NextRollout);
             }
-            if let Some(wish) = wish {
-                let (command, done) = self.fulfil(client, wish, &sight, turn).await;
+            if let Some(key) = key {
+                let (command, shown) = press(client, key, &observed, turn).await;
                 if let Some(command) = command {
-                    sight.tell(Timestamp::now(), format!("$ {command}"));
+                    observed.report(Timestamp::now(), format!("$ {command}"));
                 }
                 turn += 1;
-                last = Some(done);
+                last = Some(shown);
                 due = Some(Instant::now());
             }
         }
     }
 
-    /// Does what a key stands for. Returns the command that was carried out, and what to show of it.
-    async fn fulfil(
-        &self,
-        client: &kube::Client,
-        wish: Wish,
-        sight: &Sight,
-        turn: usize,
-    ) -> (Option<String>, String) {
-        match deed(wish, sight, turn) {
-            Err(why) => (None, why.to_owned()),
-            Ok(deed) => match perform(client, &deed).await {
-                Ok(()) => (Some(deed.command.clone()), format!("$ {}", deed.command)),
-                Err(error) => (None, format!("{}: {error}", deed.command)),
-            },
-        }
+    /// Shows what is observed now. False: the reader has closed the pipe.
+    fn show(&self, display: &mut Display, observed: &mut Observed, last: Option<&String>) -> Result<bool> {
+        observed.refresh(Timestamp::now());
+        let (address, tries, last) = (self.address.clone(), self.guide.short(), last.cloned());
+        let layout = Layout { address, tries, last, ..Layout::new(observed) };
+        display.show(&layout).context("cannot write to the terminal")
     }
+}
 
-    fn picture(&self, sight: &Sight, last: Option<String>) -> Picture {
-        Picture { address: self.address.clone(), tries: self.guide.short(), last, ..Picture::new(sight) }
+/// Runs the command of a key. Returns the command if it was run, and what to show of it.
+async fn press(
+    client: &kube::Client,
+    key: Key,
+    observed: &Observed,
+    turn: usize,
+) -> (Option<String>, String) {
+    match commands::command(key, observed, turn) {
+        Err(why) => (None, why.to_owned()),
+        Ok(command) => match commands::run(client, &command).await {
+            Ok(()) => (Some(command.line.clone()), format!("$ {}", command.line)),
+            Err(error) => (None, format!("{}: {error}", command.line)),
+        },
     }
 }
 
@@ -221,14 +229,15 @@ fn stop_on_signals(stop: &watch::Sender<bool>) -> Result<()> {
     Ok(())
 }
 
-/// Gives the terminal back before a panic is told, wherever it happens, and ends the playground. Says whether there was one.
+/// Restores the terminal before a panic is reported, in whichever thread, and ends the playground. Returns whether there was
+/// one.
 fn stop_on_panic(stop: watch::Sender<bool>) -> Arc<AtomicBool> {
     let has_panicked = Arc::new(AtomicBool::new(false));
-    let (flag, tell) = (Arc::clone(&has_panicked), std::panic::take_hook());
+    let (flag, report) = (Arc::clone(&has_panicked), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
         flag.store(true, Ordering::Relaxed);
-        terminal::leave();
-        tell(panic);
+        terminal::restore();
+        report(panic);
         stop.send_replace(true);
     }));
     has_panicked

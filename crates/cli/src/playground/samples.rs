@@ -1,13 +1,15 @@
-//! Objects as the API server sends them, for the tests of this folder.
+//! A cluster as it may be observed, for the tests of this folder.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use sts_plus_api::phased_rollout::PhasedRolloutStatus;
+use sts_plus_operator::view::{Group, LoneSet, Phase, Place, Pod, PodState, Rollout, Set, SetState};
 
-use super::rows::{FAULT, VERSION};
-use super::sight::{Change, Shown, Sight};
+use super::observed::{Change, Observed, Seen};
+use super::template::{FAULT, Template, VERSION, ZONE};
 
-fn row<R: DeserializeOwned>(object: Value) -> Shown<R> {
-    Shown::Seen(serde_json::from_value(object).unwrap())
+fn seen<O: DeserializeOwned>(object: Value) -> Seen<O> {
+    Seen::Object(serde_json::from_value(object).unwrap())
 }
 
 /// How a pod is to be.
@@ -15,13 +17,13 @@ fn row<R: DeserializeOwned>(object: Value) -> Shown<R> {
 pub(super) enum Health {
     Ready,
     Starting,
-    Stopping,
+    Terminating,
     Crashing,
 }
 
-/// Takes changes in, one by one.
+/// What is observed, changed step by step.
 #[derive(Default)]
-pub(super) struct Sample(pub(super) Sight);
+pub(super) struct Sample(pub(super) Observed);
 
 impl Sample {
     /// Three zones, the group `store` rolling in its first zone, and the set `gated` at a gate.
@@ -33,10 +35,11 @@ impl Sample {
         sample.set("store-zone-a", "zone-a", "Rolling", "rolling to revision store-zone-a-7966aa: the next outdated pod goes when those replaced before it are Ready");
         sample.set("store-zone-b", "zone-b", "WaitingForTurn", "waits for its turn after store-zone-a");
         sample.set("store-zone-c", "zone-c", "WaitingForTurn", "waits for its turn after store-zone-a");
+        sample.gated();
         for (pod, zone, revision, health) in [
             ("store-zone-a-0", "zone-a", "7966aa", Health::Ready),
             ("store-zone-a-1", "zone-a", "7966aa", Health::Starting),
-            ("store-zone-a-2", "zone-a", "58aabb", Health::Stopping),
+            ("store-zone-a-2", "zone-a", "58aabb", Health::Terminating),
             ("store-zone-b-0", "zone-b", "58aabb", Health::Ready),
             ("store-zone-b-1", "zone-b", "58aabb", Health::Ready),
             ("store-zone-b-2", "zone-b", "58aabb", Health::Ready),
@@ -48,7 +51,6 @@ impl Sample {
         ] {
             sample.pod(pod, zone, revision, health);
         }
-        sample.gated();
         sample.metric("0");
         sample.event("StatefulSet", "store-zone-a", "Rolling", "rolling to revision store-zone-a-7966aa");
         sample.event(
@@ -65,100 +67,109 @@ impl Sample {
     }
 
     pub(super) fn node(&mut self, zone: &str) {
-        let labels = json!({ "topology.kubernetes.io/zone": zone });
-        self.take(Change::Nodes(row(
+        let labels = json!({ ZONE: zone });
+        self.take(Change::Nodes(seen(
             json!({ "metadata": { "name": format!("node-{zone}"), "labels": labels } }),
         )));
     }
 
-    /// A set of the group `store`, of version 1.
-    pub(super) fn set(&mut self, name: &str, zone: &str, state: &str, message: &str) {
-        let status =
-            json!({ "group": "store", "state": state, "message": message, "since": "2026-11-16T12:00:00Z" });
-        let annotations = json!({ "sts.plus/rollout-status": status.to_string() });
-        let mut object = Self::bare_set(name, &json!({ "topology.kubernetes.io/zone": zone }));
-        object["metadata"]["labels"] = json!({ "rollout-group": "store" });
-        object["metadata"]["annotations"] = annotations;
-        self.take(Change::Sets(row(object)));
+    fn sets(&mut self) -> impl Iterator<Item = &mut Set> {
+        let view = &mut self.0.view;
+        let grouped = view.groups.iter_mut().flat_map(|group| &mut group.sets);
+        grouped.chain(view.sets.iter_mut().map(|lone| &mut lone.set))
     }
 
-    fn bare_set(name: &str, selector: &Value) -> Value {
+    fn named(&mut self, name: &str) -> &mut Set {
+        self.sets().find(|set| set.name == name).unwrap()
+    }
+
+    /// A set of the group `store`, of version 1; its pods stay if it is there already.
+    pub(super) fn set(&mut self, name: &str, zone: &str, state: &'static str, message: &str) {
+        self.template(name, &json!({ ZONE: zone }), &json!({}));
+        let since = "2026-11-16T12:00:00Z".parse().unwrap();
+        let state = Some(SetState { state, message: message.to_owned(), release: None, since });
+        if self.0.view.groups.is_empty() {
+            let (namespace, name) = ("default".to_owned(), "store".to_owned());
+            self.0.view.groups.push(Group { namespace, name, sets: Vec::new() });
+        }
+        let sets = &mut self.0.view.groups[0].sets;
+        match sets.iter_mut().find(|set| set.name == name) {
+            Some(set) => set.state = state,
+            None => sets.push(Set { state, ..Self::bare_set(name) }),
+        }
+    }
+
+    fn bare_set(name: &str) -> Set {
+        let target_revision = Some(format!("{name}-7966aa"));
+        Set { name: name.to_owned(), replicas: 3, target_revision, ..Set::default() }
+    }
+
+    fn template(&mut self, set: &str, selector: &Value, annotations: &Value) {
         let container = json!({ "name": "main", "env": [{ "name": VERSION, "value": "1" }] });
-        json!({
-            "metadata": { "name": name, "namespace": "default" },
-            "spec": { "template": { "metadata": {}, "spec": { "nodeSelector": selector, "containers": [container] } } },
-            "status": { "updateRevision": format!("{name}-7966aa") },
-        })
-    }
-
-    /// A revision of a set: the latest is the one with the highest number.
-    pub(super) fn revision(&mut self, set: &str, hash: &str, number: i64) {
-        self.take(Change::Revisions(row(json!({
-            "metadata": {
-                "name": format!("{set}-{hash}"), "namespace": "default",
-                "ownerReferences": [{ "kind": "StatefulSet", "name": set }],
-            },
-            "revision": number,
-        }))));
-    }
-
-    /// Puts an object in the place of a set.
-    pub(super) fn change_set(&mut self, name: &str, change: impl FnOnce(&mut Value)) {
-        let mut object = Self::bare_set(name, &json!({}));
-        object["metadata"]["labels"] = json!({ "rollout-group": "store" });
-        change(&mut object);
-        self.take(Change::Sets(row(object)));
+        let spec = json!({ "nodeSelector": selector, "containers": [container] });
+        let template =
+            json!({ "metadata": { "annotations": annotations }, "spec": spec, "$patch": "replace" });
+        let template = Template::parse(&json!({ "spec": { "template": template } }).to_string());
+        self.0.templates.insert(("default".to_owned(), set.to_owned()), template.into());
     }
 
     pub(super) fn break_set(&mut self, name: &str) {
-        self.change_set(name, |object| {
-            object["spec"]["template"]["metadata"]["annotations"] = json!({ FAULT: "crash-loop" });
-        });
+        self.template(name, &json!({}), &json!({ FAULT: "crash-loop" }));
+    }
+
+    pub(super) fn pause_set(&mut self, name: &str) {
+        self.named(name).paused = true;
     }
 
     fn gated(&mut self) {
-        self.take(Change::Sets(row(Self::bare_set("gated", &json!({})))));
-        self.take(Change::Rollouts(row(json!({
-            "metadata": { "name": "gated", "namespace": "default" },
-            "spec": { "targetRef": "gated" },
-            "status": {
-                "phase": "Rolling", "waitingFor": "Checks",
-                "message": "waits until the check has passed 2 times in a row (1 so far) before gated-1 may go",
-            },
-        }))));
+        self.template("gated", &json!({}), &json!({}));
+        let (namespace, name) = ("default".to_owned(), "gated".to_owned());
+        self.0.view.sets.push(LoneSet {
+            namespace: namespace.clone(),
+            phased_rollout: Some(name.clone()),
+            set: Self::bare_set("gated"),
+        });
+        let status = json!({
+            "phase": "Rolling", "waitingFor": "Checks",
+            "message": "waits until the check has passed 2 times in a row (1 so far) before gated-1 may go",
+        });
+        let status: PhasedRolloutStatus = serde_json::from_value(status).unwrap();
+        self.0.view.rollouts.push(Rollout { namespace, target: name.clone(), name, status });
     }
 
     pub(super) fn pod(&mut self, name: &str, zone: &str, revision: &str, health: Health) {
-        let (set, _) = name.rsplit_once('-').unwrap();
-        let mut object = json!({
-            "metadata": {
-                "name": name, "namespace": "default",
-                "labels": { "controller-revision-hash": format!("{set}-{revision}") },
-                "ownerReferences": [{ "kind": "StatefulSet", "name": set }],
-            },
-            "spec": { "nodeName": format!("node-{zone}") },
-            "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] },
+        let (set, ordinal) = name.rsplit_once('-').unwrap();
+        let set = self.named(set);
+        let revision = Some(format!("{}-{revision}", set.name));
+        let (state, reason, phase) = match health {
+            Health::Ready => (PodState::Ready, None, Phase::Running),
+            Health::Starting => (PodState::NotReady, None, Phase::Pending),
+            Health::Terminating => (PodState::Terminating, None, Phase::Running),
+            Health::Crashing => (PodState::Broken, Some("CrashLoopBackOff".to_owned()), Phase::Running),
+        };
+        set.pod_states.retain(|pod| pod.name != name);
+        set.pod_states.push(Pod {
+            name: name.to_owned(),
+            ordinal: ordinal.parse().ok(),
+            outdated: revision != set.target_revision,
+            revision,
+            state,
+            reason,
+            phase,
+            place: Some(Place { node: format!("node-{zone}"), zone: Some(zone.to_owned()) }),
+            ..Pod::default()
         });
-        match health {
-            Health::Ready => {}
-            Health::Starting => object["status"] = json!({ "phase": "Pending" }),
-            Health::Stopping => object["metadata"]["deletionTimestamp"] = json!("2026-11-16T12:00:00Z"),
-            Health::Crashing => {
-                let waiting = json!({ "waiting": { "reason": "CrashLoopBackOff" } });
-                object["status"] = json!({ "phase": "Running", "containerStatuses": [{ "state": waiting }] });
-            }
-        }
-        self.take(Change::Pods(row(object)));
+        set.pod_states.sort_by_key(|pod| pod.ordinal);
     }
 
     pub(super) fn metric(&mut self, value: &str) {
         let metadata = json!({ "name": "playground-metrics", "namespace": "default" });
         let object = json!({ "metadata": metadata, "data": { "errors_per_second": value } });
-        self.take(Change::Settings(row(object)));
+        self.take(Change::ConfigMaps(seen(object)));
     }
 
     pub(super) fn event(&mut self, kind: &str, name: &str, reason: &str, message: &str) {
-        self.take(Change::Events(row(json!({
+        self.take(Change::Events(seen(json!({
             "metadata": { "name": format!("{name}.1"), "namespace": "default" },
             "involvedObject": { "kind": kind, "name": name },
             "reason": reason, "message": message,

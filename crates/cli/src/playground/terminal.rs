@@ -1,4 +1,4 @@
-//! The terminal: entered, drawn on, read from, and left as it was found, however the playground ends.
+//! The terminal: set up, drawn on, read from, and restored however the playground ends.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -12,16 +12,16 @@ use tokio::sync::mpsc;
 
 use super::draw::{Look, draw};
 use super::guide::Guide;
+use super::layout::Layout;
 use super::lines::lines;
-use super::picture::Picture;
 
-/// How long the reader of keys waits before it looks whether anybody still wants them.
+/// How long the reader of keys waits for one before it checks whether its receiver still exists.
 const POLL: Duration = Duration::from_millis(200);
 
-/// Keys that may wait; somebody who leans on one is not heard more often than that.
+/// Keys that may wait; those of a key that is held down beyond that are dropped.
 const MAX_WAITING_KEYS: usize = 16;
 
-/// What somebody at the terminal does.
+/// An input of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Input {
     Key(char),
@@ -29,20 +29,20 @@ pub(super) enum Input {
     Quit,
 }
 
-/// Where pictures go.
+/// Where layouts are shown.
 pub(super) enum Display {
     Screen(Screen),
-    /// The picture that was told last.
-    Lines(Box<Picture>),
+    /// The layout that was reported last.
+    Lines(Box<Layout>),
 }
 
 impl Display {
-    /// The screen if there is one that somebody looks at, else lines.
+    /// The screen where standard input and output are a terminal, else lines.
     pub(super) fn open(address: &str, guide: &Guide) -> Result<Self> {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         if is_dumb || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
             return match write(&greeting(address, guide)) {
-                // Whoever has seen enough already is noticed with the next line.
+                // A reader that has closed the pipe is noticed with the next line.
                 Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write"),
                 _ => Ok(Self::Lines(Box::default())),
             };
@@ -52,13 +52,13 @@ impl Display {
             .context("cannot draw on this terminal; for lines, try: sts-plus playground | cat")
     }
 
-    /// Shows a picture. False: nobody looks any more, such as when lines go to head.
-    pub(super) fn show(&mut self, picture: &Picture) -> io::Result<bool> {
+    /// Shows a layout. False: the reader has closed the pipe, as head does.
+    pub(super) fn show(&mut self, layout: &Layout) -> io::Result<bool> {
         let shown = match self {
-            Self::Screen(screen) => screen.show(picture),
-            Self::Lines(told) => {
-                let lines = lines(told, picture, jiff::Timestamp::now());
-                **told = picture.clone();
+            Self::Screen(screen) => screen.show(layout),
+            Self::Lines(reported) => {
+                let lines = lines(reported, layout, jiff::Timestamp::now());
+                **reported = layout.clone();
                 write(&lines)
             }
         };
@@ -68,13 +68,13 @@ impl Display {
         }
     }
 
-    /// What is done at the terminal; nothing ever where there is none.
+    /// The inputs of the terminal; none ever without one.
     pub(super) fn inputs(&self) -> mpsc::Receiver<Input> {
         let (inputs, received) = mpsc::channel(MAX_WAITING_KEYS);
         match self {
             // Reading blocks, so it has a thread of its own, which ends with the receiver.
             Self::Screen(_) => drop(std::thread::spawn(move || read(&inputs))),
-            // The thread keeps the sender: a channel without one would say that all is over.
+            // The task keeps the sender: a channel without one would be closed, which means quit.
             Self::Lines(_) => drop(tokio::spawn(async move { inputs.closed().await })),
         }
         received
@@ -89,13 +89,13 @@ fn write(lines: &[String]) -> io::Result<()> {
     out.flush()
 }
 
-/// What somebody without a screen has to know.
+/// The first lines where there is no screen.
 fn greeting(address: &str, guide: &Guide) -> Vec<String> {
-    let first = format!("sts-plus playground at {address}; Ctrl-C ends it. Try in another terminal:");
+    let first = format!("sts-plus playground at {address}; Ctrl-C quits. Try in another terminal:");
     std::iter::once(first).chain(guide.long().map(|command| format!("  {command}"))).collect()
 }
 
-/// A terminal in our hands until this is dropped.
+/// A terminal in raw mode with the alternate screen, restored when this is dropped.
 pub(super) struct Screen {
     terminal: DefaultTerminal,
     look: Look,
@@ -107,21 +107,21 @@ impl Screen {
         Ok(Self { terminal: ratatui::try_init()?, look: Look { colour } })
     }
 
-    fn show(&mut self, picture: &Picture) -> io::Result<()> {
+    fn show(&mut self, layout: &Layout) -> io::Result<()> {
         let look = self.look;
-        self.terminal.draw(|frame| draw(frame, picture, look)).map(drop)
+        self.terminal.draw(|frame| draw(frame, layout, look)).map(drop)
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        leave();
+        restore();
     }
 }
 
-/// Gives the terminal back. Harmless where it was never taken.
-pub(super) fn leave() {
-    // A terminal that is gone needs nothing back.
+/// Restores the terminal. Harmless where it was never set up.
+pub(super) fn restore() {
+    // A terminal that was closed cannot be restored.
     ratatui::try_restore().ok();
     execute!(io::stdout(), Show).ok();
 }
@@ -130,14 +130,14 @@ fn read(inputs: &mpsc::Sender<Input>) {
     while !inputs.is_closed() {
         let input = match event::poll(POLL) {
             Ok(false) => continue,
-            Ok(true) => event::read().map(|event| understand(&event)),
+            Ok(true) => event::read().map(|event| input(&event)),
             Err(error) => Err(error),
         };
         match input {
-            // A full channel: somebody leans on a key.
+            // Fails where the channel is full: a key is held down.
             Ok(Some(input)) => drop(inputs.try_send(input)),
             Ok(None) => {}
-            // The terminal is gone.
+            // The terminal was closed.
             Err(_) => {
                 inputs.blocking_send(Input::Quit).ok();
                 return;
@@ -146,7 +146,7 @@ fn read(inputs: &mpsc::Sender<Input>) {
     }
 }
 
-fn understand(event: &Event) -> Option<Input> {
+fn input(event: &Event) -> Option<Input> {
     match event {
         Event::Key(key) if key.kind == KeyEventKind::Press => match key.code {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Input::Quit),

@@ -27,7 +27,7 @@ fn there_is_a_line_for_each_thing_that_happens_and_no_escape_code() {
     let mut missing = vec![
         "sts-plus playground at https://127.0.0.1:",
         "KUBECONFIG=",
-        "pod/store-zone-a-0 stopping (old revision ",
+        "pod/store-zone-a-0 terminating (old revision ",
         "pod/store-zone-a-0 ready (new revision ",
         "$ kubectl set env statefulset --all VERSION=2",
         "statefulset/store-zone-a Rolling: Rolling to revision store-zone-a-",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sts_plus_planner::pod::PodRow;
 use sts_plus_planner::set::SetRow;
-use sts_plus_planner::statefulset::world::{ClaimRow, Features, Memory, RevisionRow, World};
+use sts_plus_planner::statefulset::world::{ClaimRow, Design, Features, Memory, RevisionRow, World};
 
 use super::revisions::Revision;
 use super::store::{Name, Store, Touched};
@@ -46,6 +46,18 @@ impl Store {
         let mut names: Vec<_> = self.rows().sets.designed().cloned().collect();
         names.sort();
         names
+    }
+
+    /// What only the controller of a set needs of it; `None` where there is no such set, or it cannot be read.
+    pub fn design(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<Arc<Design>> {
+        self.rows().sets.design(&(Arc::clone(namespace), Arc::clone(name))).cloned()
+    }
+
+    /// The revision with the highest number among those that a set controls.
+    pub fn latest_revision(&self, set: &SetRow) -> Option<Arc<RevisionRow>> {
+        let revisions = self.rows().revisions.of(&set.namespace, &set.uid, &set.selector);
+        let own = revisions.into_iter().filter(|revision| revision.owner.as_ref() == Some(&set.uid));
+        own.max_by_key(|revision| revision.number)
     }
 
     /// A revision as it was read from the server, whoever controls it; what is wrong where it cannot be read.

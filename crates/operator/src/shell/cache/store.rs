@@ -144,6 +144,19 @@ impl Store {
         groups.flat_map(|group| rows.sets.in_group(namespace, group)).cloned().collect()
     }
 
+    /// The sets in no group with their pods, by namespace and name.
+    pub fn ungrouped(&self) -> Vec<Member> {
+        let mut found: Vec<_> = {
+            let rows = self.rows();
+            let sets = rows.sets.all().filter(|set| set.group.is_none());
+            sets.map(|set| rows.with_pods(set)).collect()
+        };
+        found.sort_by(|(one, _), (other, _)| {
+            (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name))
+        });
+        found.into_iter().map(|(set, pods)| Member::new(set, pods)).collect()
+    }
+
     /// One set with its pods.
     pub fn member(&self, namespace: &Arc<str>, name: &str) -> Option<Member> {
         let found = {

@@ -63,8 +63,7 @@ async fn b_a14_10_nine_rollouts_end_while_the_server_of_the_tenth_is_silent(stag
         json!({ "initialDelaySeconds": 0, "periodSeconds": 0, "successThreshold": 1, "query": query });
     stage.patch_spec("stuck", &json!({ "checks": null, "check": check })).await;
     let told = stage.gate_waits_for("stuck", 2, "PrometheusError").await;
-    let words =
-        "check gets no verdict: the query got no answer: no answer within 1 s. Continues when check gets an answer.";
+    let words = "check gets no verdict: the query got no answer: no answer within 1 s. Continues when check gets an answer.";
     assert_eq!(told.status.message.as_deref(), Some(words));
     let ready = told.condition(conditions::READY).unwrap();
     assert_eq!((ready.status, &*ready.reason, &*ready.message), (Truth::False, "PrometheusError", words));
