@@ -21,7 +21,7 @@ namespaces in which Secrets may be read, and for the namespace of the release. A
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
-# Patch: the finalizer, and the used approval. Get: the outcome of a write that the watch does not show.
+# Patch: the finalizer. Get: the outcome of a write that the watch does not show.
 - apiGroups: [sts.plus]
   resources: [phasedrollouts]
   verbs: [get, list, watch, patch]
