@@ -2,7 +2,7 @@
 {{- .Values.nameOverride | default .Chart.Name -}}
 {{- end -}}
 
-{{/* At most 57 characters, so that a suffix of ours still fits into a label value. */}}
+{{/* At most 57 characters, so that the name with a suffix of the chart still fits into a label value. */}}
 {{- define "sts-plus.fullname" -}}
 {{- $name := include "sts-plus.name" . -}}
 {{- $default := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}

@@ -1,27 +1,27 @@
 {{/*
-Everything sts-plus may do, in four lists: where it works, what controlling sets takes beside that, where it lives, and
-where it may read Secrets. Each verb is there because a request needs it; a test compares the lists with the API server's audit log.
+All permissions of sts-plus, in four lists: for the managed namespaces, additionally for the controller statefulset, for
+namespaces in which Secrets may be read, and for the namespace of the release. A request needs each of the verbs; a test compares the lists with the API server's audit log.
 */}}
 
-{{/* In each namespace it works in: the ClusterRole, or a Role per namespace. */}}
+{{/* In each managed namespace: the ClusterRole, or a Role per namespace. */}}
 {{- define "sts-plus.rules.work" -}}
-# Caches: a streaming watch, or a list where the server does not offer one. Patch: the annotation with the status, the
-# partition. Get: who else writes the partition, and what became of a write whose answer was lost.
+# List, watch: the caches, by a streaming watch, or by a list if the server does not support streaming. Patch: the status
+# annotation and the partition. Get: the field managers of the partition, and the outcome of a write whose answer was lost.
 - apiGroups: [apps]
   resources: [statefulsets]
   verbs: [get, list, watch, patch]
 - apiGroups: [apps]
   resources: [statefulsets/status]
   verbs: [patch]
-# Get: what became of a deletion whose answer was lost.
+# Get: the outcome of a deletion whose answer was lost.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, delete]
-# Patch: the same event again raises its count.
+# Patch: the count of a repeated event.
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
-# Patch: the finalizer, and the approval that was used. Get: what became of a write that the watch does not show.
+# Patch: the finalizer. Get: the outcome of a write that the watch does not show.
 - apiGroups: [sts.plus]
   resources: [phasedrollouts]
   verbs: [get, list, watch, patch]
@@ -30,9 +30,9 @@ where it may read Secrets. Each verb is there because a request needs it; a test
   verbs: [update]
 {{- end -}}
 
-{{/* Beside it, where the controller statefulset runs. */}}
+{{/* In addition, if the controller statefulset runs. */}}
 {{- define "sts-plus.rules.statefulset" -}}
-# What a StatefulSet controller does. Patch: owners, and labels that identify a pod. Claims are never deleted by it.
+# The writes of a StatefulSet controller. Patch: owners, and labels that identify a pod. It never deletes claims.
 - apiGroups: [""]
   resources: [pods]
   verbs: [create, patch]
@@ -42,7 +42,7 @@ where it may read Secrets. Each verb is there because a request needs it; a test
 - apiGroups: [apps]
   resources: [controllerrevisions]
   verbs: [get, list, watch, create, patch, delete]
-# Where the admission plugin OwnerReferencesPermissionEnforcement is on: to name a set or a pod as an owner.
+# To set a StatefulSet or a pod as an owner if the admission plugin OwnerReferencesPermissionEnforcement is on.
 - apiGroups: [apps]
   resources: [statefulsets/finalizers]
   verbs: [update]
@@ -51,7 +51,7 @@ where it may read Secrets. Each verb is there because a request needs it; a test
   verbs: [update]
 {{- end -}}
 
-{{/* In each namespace of secrets.namespaces: what a PhasedRollout there names, read by that name. */}}
+{{/* In each namespace of secrets.namespaces: the Secrets that PhasedRollouts name, read by name. */}}
 {{- define "sts-plus.rules.secrets" -}}
 - apiGroups: [""]
   resources: [secrets]
@@ -60,7 +60,7 @@ where it may read Secrets. Each verb is there because a request needs it; a test
 
 {{/* In the namespace of the release. */}}
 {{- define "sts-plus.rules.home" -}}
-# A name cannot limit create: the object is not there yet when the request is judged.
+# A resource name cannot restrict create: the object does not exist when the request is authorized.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [create]

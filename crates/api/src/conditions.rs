@@ -1,4 +1,4 @@
-//! Conditions, as Kubernetes and its tools read them.
+//! Conditions, in the form that Kubernetes and its tools expect.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -8,43 +8,43 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// Which aspect.
+    /// The type of the condition.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whether it holds.
+    /// The status of the condition: `True`, `False` or `Unknown`.
     pub status: Truth,
-    /// The generation of the object that it speaks of.
+    /// The generation of the object that the condition describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// When `status` last changed, in whole seconds.
+    /// The last time at which `status` changed, in whole seconds.
     pub last_transition_time: Timestamp,
-    /// Why, in one word.
+    /// A one-word reason for the current status.
     pub reason: String,
-    /// Why, in words.
+    /// A human-readable explanation of the current status.
     pub message: String,
 }
 
-/// Whether a condition holds.
+/// The status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum Truth {
-    /// It does.
+    /// The condition holds.
     True,
-    /// It does not.
+    /// The condition does not hold.
     False,
-    /// Nobody can say.
+    /// It is not known whether the condition holds.
     Unknown,
 }
 
-/// The object does what it is for.
+/// The object is managed and nothing blocks it.
 pub const READY: &str = "Ready";
-/// Every pod is of the revision it should be of.
+/// Every pod has the update revision and its gates have passed.
 pub const UPDATED: &str = "Updated";
-/// Something is under way (kstatus).
+/// A change is in progress (kstatus).
 pub const RECONCILING: &str = "Reconciling";
-/// Nothing will go on until somebody acts (kstatus).
+/// Nothing progresses until a person acts (kstatus).
 pub const STALLED: &str = "Stalled";
-/// What the user wrote has a fault that does not keep the rollout from working.
+/// The spec has a fault that does not prevent the rollout.
 pub const WARNING: &str = "Warning";
-/// Somebody else writes what we own.
+/// Another field manager writes a field that sts-plus owns.
 pub const CONFLICT: &str = "Conflict";

@@ -1,7 +1,7 @@
-//! The kinds as the API server learns them, and the rules that it keeps by itself.
+//! The CustomResourceDefinitions, and the validation rules that the API server enforces.
 //!
-//! Types, defaults and bounds come from the structs that users fill in. What one field means for another is a rule
-//! here, with the sentence that the user reads; no webhook has to be up for it.
+//! Types, defaults and bounds come from the structs. A constraint between two fields is a CEL rule with the message that the
+//! user reads, so that no admission webhook is needed.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
@@ -11,27 +11,34 @@ use serde::Serialize;
 
 use crate::phased_rollout::PhasedRollout;
 
-/// Every kind that sts-plus brings along.
+/// Every kind that sts-plus defines.
 pub fn all() -> Vec<CustomResourceDefinition> {
     let mut kinds = vec![PhasedRollout::crd()];
     for version in kinds.iter_mut().flat_map(|kind| &mut kind.spec.versions) {
         let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
-        schema.map(forbid_null);
+        schema.map(finish);
     }
     kinds
 }
 
-/// An `Option` may be null for schemars. The API server drops a null that is not allowed and takes the default, so
-/// that `has` in a rule means that there is something.
-fn forbid_null(schema: &mut JSONSchemaProps) {
+/// Changes what schemars generates in two respects, at every level.
+///
+/// An `Option` is nullable for schemars. The API server drops a null that is not allowed and applies the default, so
+/// that `has` in a rule means that there is a value.
+///
+/// A description has the line breaks of its doc comment. kubectl wraps descriptions to the width of the terminal.
+fn finish(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
-    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        forbid_null(items);
+    if let Some(description) = &mut schema.description {
+        *description = description.replace('\n', " ");
     }
-    schema.properties.iter_mut().flat_map(|properties| properties.values_mut()).for_each(forbid_null);
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        finish(items);
+    }
+    schema.properties.iter_mut().flat_map(|properties| properties.values_mut()).for_each(finish);
 }
 
-/// A rule in CEL, and what a user reads who broke it.
+/// A rule in CEL, and the message for a user who violates it.
 #[derive(Serialize)]
 pub(crate) struct Rule {
     rule: &'static str,
@@ -44,7 +51,7 @@ pub(crate) const LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// The name of a header.
 pub(crate) const TOKEN: &str = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$";
 
-/// What a header can carry: a line break would begin another one.
+/// The value of a header. A line break would begin another header.
 pub(crate) const HEADER_VALUE: &str = r"^[\t -~]*$";
 
 /// Rules of a spec.
@@ -87,7 +94,7 @@ pub(crate) const QUERY: [Rule; 6] = [
     Rule {
         rule: "!has(self.secretRef) || !has(self.headers) \
                || !self.headers.exists(header, header.name.lowerAscii() == 'authorization')",
-        message: "a header Authorization and secretRef exclude each other: both say who asks",
+        message: "a header Authorization and secretRef exclude each other: both set credentials",
     },
 ];
 

@@ -1,4 +1,4 @@
-//! The nouns of sts-plus: every key on the wire, and the shapes that users read and write.
+//! The nouns of sts-plus: labels, annotations and other keys, and the objects that users read and write.
 //!
 //! ```text
 //! api  <-  planner  <-  operator  <-  cli
@@ -6,8 +6,8 @@
 //!                       cluster  <-----+
 //! ```
 //!
-//! Nothing here decides and nothing here talks to a cluster. A label, an annotation, an environment
-//! variable or a field manager is spelt once, in [`keys`], and everybody else names the constant.
+//! This crate makes no decisions and sends no requests. A label, an annotation, an environment variable or a field manager is
+//! defined once, in [`keys`], and all other code refers to the constant.
 
 pub mod conditions;
 #[cfg(feature = "crd")]

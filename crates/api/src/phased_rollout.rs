@@ -1,7 +1,8 @@
 //! `PhasedRollout`: a rolling update of one StatefulSet that waits between pods until checks have passed.
 //!
-//! The spec is what users write; every default stands here and nowhere else, so the schema, the planner and the
-//! command line agree. The status is also the controller's only memory: a restart goes on from it.
+//! The doc comments are the descriptions that `kubectl explain` shows. It shows those of fields only, so a field describes the
+//! values of its enum. Every default is defined here and nowhere else, so that the schema, the planner and the command line
+//! agree. The status is also the controller's only memory: after a restart it resumes from the status.
 
 mod status;
 
@@ -15,7 +16,7 @@ pub use status::{
     Verdict,
 };
 
-/// What the user asks for.
+/// The desired behaviour of the PhasedRollout.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "crd",
@@ -31,7 +32,7 @@ pub use status::{
         category = "all",
         category = "sts-plus",
         derive = "PartialEq",
-        doc = "A rolling update of one StatefulSet that waits between pods until checks have passed.",
+        doc = "A PhasedRollout makes the rolling update of a StatefulSet wait before each pod until its checks have passed.",
         printcolumn = r#"{"name": "target-ref", "type": "string", "jsonPath": ".spec.targetRef"}"#,
         printcolumn = r#"{"name": "phase", "type": "string", "jsonPath": ".status.phase"}"#,
         printcolumn = r#"{"name": "partition", "type": "integer", "jsonPath": ".status.rollingPodStatus.partition"}"#,
@@ -45,69 +46,81 @@ pub use status::{
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_excessive_bools, reason = "these are the fields that users know")]
 pub struct PhasedRolloutSpec {
-    /// Name of the StatefulSet in the same namespace.
+    /// The name of the StatefulSet to manage, in the same namespace. Its update strategy must be RollingUpdate.
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 253)))]
     pub target_ref: String,
-    /// True suspends gating: the set rolls as Kubernetes does it (see `suspendPolicy`).
+    /// Suspends gating: the StatefulSet is rolled as without a PhasedRollout. `suspendPolicy` determines what happens
+    /// to the partition. Defaults to false.
     #[serde(default)]
     pub skip_check: bool,
-    /// Another name for `skipCheck`; either one suspends.
+    /// Has the same meaning as `skipCheck`: gating is suspended if either of them is true. Defaults to false.
     #[serde(default)]
     pub standard_rolling_update: bool,
-    /// What becomes of the partition while suspended.
+    /// What happens to the partition while gating is suspended. `Resume`: the partition is released, and a held
+    /// rollout runs to its end, unchecked. `Freeze`: the partition keeps its value and no pod is replaced; the value
+    /// is restored when another field manager writes it. Defaults to `Resume`.
     #[serde(default)]
     pub suspend_policy: ReleasePolicy,
-    /// What becomes of the partition when this object is deleted or names another target.
+    /// What happens to the partition when this object is deleted or its `targetRef` changes. `Resume`: the partition
+    /// is released, and a held rollout runs to its end, unchecked. `Freeze`: the partition keeps its value and no pod
+    /// is replaced. Defaults to `Resume`.
     #[serde(default)]
     pub deletion_policy: ReleasePolicy,
-    /// True keeps the rollout where it is: no pod is replaced and no query runs.
+    /// Pauses the rollout: no pod is replaced, no query is sent, and the partition is held. Defaults to false.
     #[serde(default)]
     pub paused: bool,
-    /// Where somebody has to agree besides the checks, by the annotation `sts.plus/approve` (`sts-plus approve`) with the
-    /// value that `status.awaitedApproval` names.
+    /// Which steps need the approval of a person in addition to the checks. `Never`: none. `FirstPod`: the
+    /// replacement of the first pod of a rollout. `EveryStep`: the replacement of each pod. To approve a step, set
+    /// the annotation `sts.plus/approve` to the value of `status.awaitedApproval`, or use `sts-plus approve`.
+    /// Defaults to `Never`.
     #[serde(default)]
     pub approval: Approval,
-    /// Whether a last gate judges the whole set after its last pod was replaced.
+    /// Whether a final gate must pass after the last pod was replaced. Defaults to true.
     #[serde(default = "enabled")]
     pub verify_last: bool,
-    /// What to do when a gate fails: stay there, or bring the changed pods back to the current revision.
+    /// What to do when a gate fails. `Pause`: the rollout stays where it is until the template changes or the
+    /// revision is retried. `Rollback`: the changed pods are deleted one at a time, newest first, so that they are
+    /// created again from the current revision. Once the StatefulSet controller has made the new revision the current
+    /// one there is nothing to roll back to, and `Rollback` has the effect of `Pause`. Defaults to `Pause`.
     #[serde(default)]
     pub on_failure: OnFailure,
-    /// A gate that has not passed after so many seconds has failed. Without it a gate may wait for ever. Only time in which
-    /// the gate could have passed counts, see `status.rollingPodStatus.elapsedSeconds`.
+    /// The maximum number of seconds for a gate to pass. A gate that takes longer has failed. Only time in which the
+    /// gate could have passed counts, see `status.rollingPodStatus.elapsedSeconds`. If not set, a gate may wait
+    /// indefinitely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(range(min = 1)))]
     pub progress_deadline_seconds: Option<i32>,
-    /// The one check; or use `checks`.
+    /// The check that must pass before each pod is replaced. Exactly one of `check` and `checks` must be set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<Check>,
-    /// Several checks, all of which must pass; or use `check`.
+    /// The checks, all of which must pass before each pod is replaced. Exactly one of `check` and `checks` must be
+    /// set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "crd", schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])))]
     pub checks: Vec<NamedCheck>,
 }
 
-/// What becomes of the partition when it is no longer managed.
+/// What happens to the partition when it is no longer managed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum ReleasePolicy {
-    /// It is given up, so that a rollout that was held goes on at once, unchecked.
+    /// The partition is released: a held rollout runs to its end, unchecked.
     #[default]
     Resume,
-    /// It keeps its value, so that nothing moves. While suspended it is restored when somebody else writes it.
+    /// The partition keeps its value: no pod is replaced. While suspended it is restored after a foreign write.
     Freeze,
 }
 
-/// Where somebody has to agree besides the checks.
+/// Which steps need the approval of a person in addition to the checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum Approval {
-    /// Nowhere.
+    /// None.
     #[default]
     Never,
-    /// Before the first pod of a rollout is replaced.
+    /// The replacement of the first pod of a rollout.
     FirstPod,
-    /// Before each pod is replaced.
+    /// The replacement of each pod.
     EveryStep,
 }
 
@@ -115,11 +128,11 @@ pub enum Approval {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum OnFailure {
-    /// Stay there until the template changes or the revision is approved anew.
+    /// The rollout stays where it is until the template changes or the revision is retried.
     #[default]
     Pause,
-    /// Bring the changed pods back to the current revision, newest first. Once the set's own controller has called
-    /// the new revision current there is nothing to go back to, and this means Pause.
+    /// The changed pods are deleted, newest first, and created again from the current revision. Once the StatefulSet
+    /// controller has made the new revision the current one there is nothing to roll back to, and this means `Pause`.
     Rollback,
 }
 
@@ -128,90 +141,101 @@ pub enum OnFailure {
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NamedCheck {
-    /// Name of the check, unique in the rollout; shown in status, events and metrics.
+    /// The name of the check, unique in the PhasedRollout. It is shown in the status, in events and in metrics.
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 63), regex(pattern = crds::LABEL)))]
     pub name: String,
-    /// The check itself.
+    /// The check.
     #[serde(flatten)]
     pub check: Check,
 }
 
-/// A query that is asked again and again until it has passed often enough.
+/// A query that is sent periodically until it has passed often enough.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema), schemars(extend("x-kubernetes-validations" = crds::CHECK)))]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
-    /// Seconds to wait before the first query, counted from the moment all pods are available.
+    /// The number of seconds to wait before the first query, counted from the moment at which all pods are available.
+    /// A pod that becomes unavailable restarts the delay. Defaults to 60.
     #[serde(default = "Check::default_seconds")]
     #[cfg_attr(feature = "crd", schemars(range(min = 0)))]
     pub initial_delay_seconds: i32,
-    /// Seconds between queries; 0 runs them every second.
+    /// The number of seconds between two queries. 0 has the effect of 1. Defaults to 60.
     #[serde(default = "Check::default_seconds")]
     #[cfg_attr(feature = "crd", schemars(range(min = 0)))]
     pub period_seconds: i32,
-    /// How many times in a row the query must pass.
+    /// The number of consecutive passes after which the check has passed. Defaults to 3.
     #[serde(default = "Check::default_threshold")]
     #[cfg_attr(feature = "crd", schemars(range(min = 1)))]
     pub success_threshold: i32,
-    /// How many times in a row the query may fail before the gate has failed. Without it a gate waits for ever.
+    /// The number of consecutive failures after which the gate fails. If not set, failures never make the gate fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(range(min = 1)))]
     pub failure_threshold: Option<i32>,
-    /// Which answer is a pass. `NoData` (the default): data returned means that the check has failed.
+    /// Which answer is a pass. Defaults to `NoData`: data returned means that the check has failed, as in an alert.
+    /// `Data`: data returned means that the check has passed. `Compare`: the check passes if the values satisfy
+    /// `compare`.
     #[serde(default)]
     pub pass_when: PassWhen,
-    /// How the values are judged with `passWhen: Compare`.
+    /// The comparison that values must satisfy. Required with `passWhen: Compare`, and not allowed otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<Compare>,
-    /// A query that must return data before the check is judged at all: without it, `passWhen: NoData` also passes
-    /// when nothing is scraped any more.
+    /// A PromQL expression that must return data before the answer to `query` is evaluated. It is sent to the same
+    /// server and may contain the same placeholders. It guards `passWhen: NoData`, which also passes when nothing is
+    /// scraped any more. If not set, no data is required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 16384)))]
     pub require_data: Option<String>,
-    /// What an empty answer counts as with `passWhen: Data` or `Compare`: `Fail` when absent.
+    /// The verdict on an empty answer with `passWhen: Data` or `Compare`. `Fail`: a failure. `Wait`: neither a pass
+    /// nor a failure; the streak of passes is reset. `Pass`: a pass. Not allowed with `passWhen: NoData`, where an
+    /// empty answer is a pass. Defaults to `Fail`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    // Else the words above would give way to those of the enum.
+    // Otherwise the description of the enum would replace that of the field.
     #[cfg_attr(feature = "crd", schemars(with = "NoDataPolicy"))]
     pub no_data_policy: Option<NoDataPolicy>,
-    /// What a query that got no usable answer counts as. It breaks the row of successes in any case.
+    /// The verdict on a query without a usable answer. `Wait`: neither a pass nor a failure. `Fail`: a failure. In
+    /// both cases the streak of passes is reset. Defaults to `Wait`.
     #[serde(default)]
     pub error_policy: ErrorPolicy,
-    /// How many errors in a row make the gate fail. Without it errors only wait.
+    /// The number of consecutive queries without a usable answer after which the gate fails. If not set, errors never
+    /// make the gate fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(range(min = 1)))]
     pub consecutive_error_limit: Option<i32>,
-    /// What the server's warnings mean. `Error` (the default): an answer with a warning is no usable answer, since data
-    /// may be missing from it; a `PromQL warning:` is one only with an empty result, and a `PromQL info:` never.
-    /// `Ignore`: warnings do not matter. An answer that the server marks as partial (`isPartial`) is never usable.
+    /// Whether an answer with warnings is usable. `Error`: it is not, because data may be missing from it; however, a
+    /// warning that begins with `PromQL warning:` matters only if the result is empty, and one that begins with
+    /// `PromQL info:` never does. `Ignore`: warnings do not matter. An answer that the server marks as partial
+    /// (`isPartial`) is never usable. Defaults to `Error`.
     #[serde(default)]
     pub on_warnings: WarningPolicy,
-    /// The query.
+    /// The query and the server to which it is sent.
     pub query: Query,
 }
 
-/// Which answer of a query is a pass.
+/// Which answer to a query is a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum PassWhen {
-    /// No series: the query describes what must not be, as an alert does.
+    /// An answer without series: the query describes what must not be the case, as an alert does.
     #[default]
     NoData,
-    /// At least one series: the query describes what must be.
+    /// An answer with at least one series: the query describes what must be the case.
     Data,
-    /// The values compare as `compare` says.
+    /// Values that satisfy `compare`.
     Compare,
 }
 
-/// How values are judged.
+/// A comparison of the values in an answer with a threshold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Compare {
-    /// The comparison, the value on its left.
+    /// The operator. The value of the answer is on its left side, `threshold` on its right side.
     pub operator: Operator,
-    /// What stands on its right.
+    /// The number with which values are compared.
     pub threshold: f64,
-    /// How several series become one verdict. A value that is not a number counts as absent.
+    /// How the values of several series are combined. `All`: every value must satisfy the comparison. `Any`: at least
+    /// one value must. `Sum`, `Avg`, `Max`, `Min`: the sum, the mean, the greatest or the least value must. NaN
+    /// counts as no value. Defaults to `All`.
     #[serde(default)]
     pub reduce: Reduce,
 }
@@ -240,110 +264,116 @@ pub enum Operator {
     NotEqual,
 }
 
-/// How several series become one verdict.
+/// How the values of several series are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum Reduce {
-    /// Every value compares.
+    /// Every value must satisfy the comparison.
     #[default]
     All,
-    /// At least one value compares.
+    /// At least one value must.
     Any,
-    /// Their sum compares.
+    /// Their sum must.
     Sum,
-    /// Their mean compares.
+    /// Their mean must.
     Avg,
-    /// The greatest compares.
+    /// The greatest value must.
     Max,
-    /// The least compares.
+    /// The least value must.
     Min,
 }
 
-/// What an empty answer counts as.
+/// The verdict on an empty answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum NoDataPolicy {
-    /// A failed check.
+    /// A failure.
     #[default]
     Fail,
-    /// Neither: the row of successes starts anew.
+    /// Neither a pass nor a failure; the streak of passes is reset.
     Wait,
-    /// A passed check.
+    /// A pass.
     Pass,
 }
 
-/// What a query without a usable answer counts as.
+/// The verdict on a query without a usable answer. The streak of passes is reset in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum ErrorPolicy {
-    /// Neither: the row of successes starts anew.
+    /// Neither a pass nor a failure.
     #[default]
     Wait,
-    /// A failed check.
+    /// A failure.
     Fail,
 }
 
-/// What the warnings of a server mean.
+/// Whether an answer with warnings is usable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum WarningPolicy {
-    /// An answer with a warning is no usable answer.
+    /// It is not.
     #[default]
     Error,
-    /// They do not matter.
+    /// It is.
     Ignore,
 }
 
-/// A query and whom to ask.
+/// A query and the server to which it is sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema), schemars(extend("x-kubernetes-validations" = crds::QUERY)))]
 #[serde(rename_all = "camelCase")]
 pub struct Query {
-    /// The expression. `${namespace}`, `${set}`, `${pod}`, `${updatedPods}` and `${revision}` stand for what is being
-    /// rolled; `${updatedPods}` is an alternation for a regular expression.
+    /// The PromQL expression. It may contain the placeholders `${namespace}`, `${set}` (the StatefulSet), `${pod}`
+    /// (the pod that was released last, or the first pod to be released), `${updatedPods}` (the pods that were
+    /// replaced, as an alternation for `=~`, such as `web-2|web-1`) and `${revision}` (the update revision).
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 16384)))]
     pub expr: String,
-    /// Base address of the server, without `/api/v1/query`. A missing scheme means http.
+    /// The base URL of the server, without `/api/v1/query`, such as `http://prometheus.monitoring:9090`. Without a
+    /// scheme it means http. It must not contain a user, a password, `?` or `#`.
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 2048)))]
     pub url: String,
-    /// Name of a Secret in the same namespace with `token`, or with `username` and `password`.
+    /// The name of a Secret in the same namespace with credentials: `token`, or `username` and `password`. It is read
+    /// before each query. If not set, the query is sent without credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 253)))]
     pub secret_ref: Option<String>,
-    /// True accepts any certificate.
+    /// Accepts any certificate of the server. Not allowed together with `caSecretRef`. Defaults to false.
     #[serde(default)]
     pub insecure_skip_verify: bool,
-    /// Name of a Secret in the same namespace whose `ca.crt` is trusted instead of the well-known authorities.
+    /// The name of a Secret in the same namespace with `ca.crt`, the certificate authorities to trust. If not set,
+    /// the well-known authorities are trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 253)))]
     pub ca_secret_ref: Option<String>,
-    /// Name of a Secret in the same namespace with `tls.crt` and `tls.key` to present to the server.
+    /// The name of a Secret in the same namespace with `tls.crt` and `tls.key`, the client certificate that is
+    /// presented to the server. If not set, none is presented.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 253)))]
     pub client_cert_secret_ref: Option<String>,
-    /// Headers to send along, such as the tenant.
+    /// Additional headers of the request, such as the tenant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "crd", schemars(length(max = 16)))]
     pub headers: Vec<Header>,
-    /// Seconds that one query may take, from connecting to the last byte.
+    /// The maximum number of seconds that one query may take, from connecting to the last byte. Defaults to 5.
     #[serde(default = "Query::default_timeout")]
     #[cfg_attr(feature = "crd", schemars(range(min = 1, max = 60)))]
     pub timeout_seconds: i32,
 }
 
-/// A header.
+/// A header of the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema), schemars(extend("x-kubernetes-validations" = crds::HEADER)))]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
-    /// Its name.
+    /// The name of the header. It must not be a header that the query sets itself, such as `Host`.
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 128), regex(pattern = crds::TOKEN)))]
     pub name: String,
-    /// Its value, where it is no secret.
+    /// The value of the header. Exactly one of `value` and `secretKeyRef` must be set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(length(max = 4096), regex(pattern = crds::HEADER_VALUE)))]
     pub value: Option<String>,
-    /// Where its value is, where it is one.
+    /// The key of a Secret that contains the value of the header. Exactly one of `value` and `secretKeyRef` must be
+    /// set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key_ref: Option<SecretKey>,
 }
@@ -352,16 +382,16 @@ pub struct Header {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub struct SecretKey {
-    /// Name of the Secret.
+    /// The name of the Secret.
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 253)))]
     pub name: String,
-    /// The key.
+    /// The key in the Secret's data.
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 253)))]
     pub key: String,
 }
 
 impl Check {
-    /// The name of the check in `check`, which has none of its own.
+    /// The name of the check in the field `check`, which has no name field.
     pub const ONLY: &'static str = "check";
 
     fn default_seconds() -> i32 {
@@ -384,7 +414,7 @@ fn enabled() -> bool {
 }
 
 impl PhasedRolloutSpec {
-    /// Whether gating is suspended, under either name.
+    /// Whether gating is suspended, by either field.
     pub fn suspended(&self) -> bool {
         self.skip_check || self.standard_rolling_update
     }

@@ -1,4 +1,4 @@
-//! What a PhasedRollout tells, and all that its controller remembers.
+//! The status of a PhasedRollout, which is also the controller's only memory.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,105 +6,110 @@ use serde::{Deserialize, Serialize};
 use super::OnFailure;
 use crate::conditions::Condition;
 
-/// What is the case.
+/// The observed state of the PhasedRollout. Written by sts-plus, which also resumes from it after a restart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct PhasedRolloutStatus {
-    /// The generation of this object that the status speaks of.
+    /// The generation of this object that the status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Where the rollout is.
+    /// The phase of the rollout. `ErrorSTSNotFound`: the target does not exist. `ErrorCannotManage`: another
+    /// PhasedRollout manages the target, or its update strategy is not RollingUpdate. `ErrorInvalid`: the spec is
+    /// invalid. `Suspended`: gating is suspended. `Updated`: all pods have the update revision. `Rolling`: pods are
+    /// being replaced, gate by gate. `Failed`: a gate has failed and the rollout stays where it is. `RollingBack`:
+    /// the changed pods are being rolled back to the current revision. `RolledBack`: they have been rolled back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// What is awaited, in one word.
+    /// A one-word reason for which the rollout waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<String>,
-    /// What is awaited and what would end the wait, in words.
+    /// A human-readable description of what the rollout waits for and what would release it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Since when it has been awaited.
+    /// The time at which the current wait began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// `Ready`, `Updated`, `Reconciling` and `Stalled`, and faults in what was written.
+    /// The conditions `Ready`, `Updated`, `Reconciling` and `Stalled`, and `Warning` and `Conflict` where they apply.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "crd", schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])))]
     pub conditions: Vec<Condition>,
-    /// The set that is managed.
+    /// The StatefulSet that is managed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// The revision that the present or last rollout is for.
+    /// The revision to which the current or last rollout leads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update_revision: Option<String>,
-    /// The revision that the pods had before it.
+    /// The revision that the pods had before the current or last rollout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous_revision: Option<String>,
-    /// Revisions of pods that the set has adopted: it was created again over them with another template. Each of these pods
-    /// waits for its gate, and until all of them have been replaced a failure can only pause.
+    /// The revisions of pods that the StatefulSet adopted when it was created again with another template. Each of
+    /// these pods waits for its gate. Until all of them have been replaced, a failed gate can only pause the rollout.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub adopted_revisions: Vec<String>,
-    /// When the present or last rollout began.
+    /// The time at which the current or last rollout began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout_start_time: Option<Timestamp>,
-    /// When the last rollout ended.
+    /// The time at which the last rollout ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout_end_time: Option<Timestamp>,
-    /// The partition that was last decided on.
+    /// The partition that was decided on last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<i32>,
-    /// Whether the partition of a suspended set holds every pod, however many replicas it gets.
+    /// Whether the partition of a suspended StatefulSet holds every pod, for any number of replicas.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub holds_every_pod: bool,
-    /// The present gate; absent when nothing rolls.
+    /// The current gate. Absent if no rollout is in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolling_pod_status: Option<GateStatus>,
-    /// The revision that failed its gate; stays until the template changes or the revision is approved anew.
+    /// The revision that failed its gate. Kept until the template changes or the revision is retried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
-    /// What the annotation `sts.plus/approve` has to be to approve the step that waits, or to retry a revision that has
-    /// failed: `<revision>/<pod to be replaced>` or `<revision>/retry`, with a number behind it when it is not the first.
+    /// The value of the annotation `sts.plus/approve` that approves the waiting step or retries a failed revision:
+    /// `<revision>/<pod to be replaced>` or `<revision>/retry`, followed by `/` and a number if it is not the first
+    /// approval of that step or retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub awaited_approval: Option<String>,
-    /// Approvals that have been used, the newest last: none of them counts again.
+    /// The approvals that have been used, newest last. A used approval has no further effect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub used_approvals: Vec<String>,
-    /// The pods by revision, the target first.
+    /// The number of pods per revision, the update revision first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<RevisionPods>,
-    /// Pods of the new revision that no gate has let through.
+    /// The names of the pods of the update revision that were created before their gate passed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ungated_pods: Vec<String>,
-    /// Who else writes the partition.
+    /// The last foreign writes of the partition. Absent if there were none in the last ten minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contest: Option<Contest>,
 }
 
-/// Where a rollout is.
+/// The phase of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum Phase {
     /// The target does not exist.
     ErrorSTSNotFound,
-    /// The target cannot be managed: another rollout has it, or its strategy is not RollingUpdate.
+    /// The target cannot be managed: another PhasedRollout manages it, or its strategy is not RollingUpdate.
     ErrorCannotManage,
-    /// The spec asks for something that cannot be done.
+    /// The spec is invalid.
     ErrorInvalid,
     /// Gating is suspended.
     Suspended,
-    /// All pods are of the update revision.
+    /// All pods have the update revision.
     Updated,
     /// Pods are being replaced, gate by gate.
     Rolling,
     /// A gate has failed and the rollout stays where it is.
     Failed,
-    /// Changed pods are being brought back to the current revision.
+    /// The changed pods are being rolled back to the current revision.
     RollingBack,
-    /// They have been; the failed revision waits for another template.
+    /// The changed pods have been rolled back. The failed revision stays in the status until the template changes.
     RolledBack,
 }
 
 impl Phase {
-    /// All phases with the word that users read.
+    /// All phases with their spelling in the API.
     pub const ALL: [(Self, &'static str); 9] = [
         (Self::ErrorSTSNotFound, "ErrorSTSNotFound"),
         (Self::ErrorCannotManage, "ErrorCannotManage"),
@@ -117,76 +122,82 @@ impl Phase {
         (Self::RolledBack, "RolledBack"),
     ];
 
-    /// The word that users read.
+    /// The spelling in the API.
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(phase, _)| *phase == self).map_or("Unknown", |(_, word)| word)
     }
 }
 
-/// The managed set.
+/// The managed StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub struct Target {
-    /// Its name.
+    /// The name of the StatefulSet.
     pub name: String,
-    /// Its UID: a set that was deleted and created anew is another one.
+    /// The UID of the StatefulSet. One that was deleted and created again has another UID.
     pub uid: String,
 }
 
-/// The gate before one step: what has to be before the partition goes down by one.
+/// The gate before one step: what must hold before the partition is lowered by one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct GateStatus {
-    /// How far the gate is.
+    /// The state of the gate. `WaitForPodToBeUpdated`: the pod that was released last does not have the new revision
+    /// yet. `WaitForAllPodsToBeAvailable`: not all pods are available. `WaitForInitialDelay`: the initial delay is
+    /// not over. `WaitForChecks`: the checks have not passed often enough. `PrometheusError`: a check gets no usable
+    /// answer. `WaitForApproval`: the checks have passed and a person must approve the step. `Paused`: the rollout is
+    /// paused. `Passed`: the partition may be lowered. `Failed`: the gate has failed.
     pub status: GateState,
-    /// The partition that it belongs to; 0 is the final gate.
+    /// The partition during this gate. 0 is the final gate.
     pub partition: i32,
-    /// How many replicas the set had when the gate began; another number begins it anew.
+    /// The number of replicas when the gate began. The gate restarts when it changes.
     pub replicas: i32,
-    /// When the gate began.
+    /// The time at which the gate began.
     pub start_time: Timestamp,
-    /// Seconds of `progressDeadlineSeconds` that the gate has used. Time counts while the new pod is missing or not Ready,
-    /// while checks run or fail, and while the promotion of the revision is awaited; not while the step is blocked by
-    /// another set, unobserved, contested, paused or waiting for approval, nor without an operator or while the state of
-    /// the cluster cannot be confirmed. It is measured by monotonic time and written at least each tenth of the deadline.
+    /// The number of seconds that count towards `progressDeadlineSeconds`. Time counts while the new pod is missing
+    /// or not Ready, while checks run or fail, and while the promotion of the revision is awaited. It does not count
+    /// while another set blocks the step, the spec is not observed, the partition is contested, the rollout is paused
+    /// or waits for approval, no operator runs, or the state of the cluster cannot be confirmed. It is measured with
+    /// a monotonic clock and written at least once per tenth of the deadline.
     #[serde(default)]
     pub elapsed_seconds: i64,
-    /// When all pods were seen available; the initial delay counts from here. The name is as users know it.
+    /// The time at which all pods were seen available. The initial delays of the checks count from here. The spelling
+    /// of the name is kept for compatibility.
     #[serde(default, rename = "analisysStartTime", skip_serializing_if = "Option::is_none")]
     pub analysis_start_time: Option<Timestamp>,
-    /// When the last of those pods had become Ready: another time means that one went down and came back unseen.
+    /// The latest time at which one of these pods became Ready. If it changes, a pod was unavailable in the meantime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods_ready_since: Option<Timestamp>,
-    /// When the last answered query was sent, over all checks.
+    /// The time at which the last answered query was sent, over all checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_check_time: Option<Timestamp>,
-    /// When the next query is due.
+    /// The time at which the next query is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_check_time: Option<Timestamp>,
-    /// Passes in a row, of the check that has the fewest.
+    /// The number of consecutive passes of the check that has the fewest.
     pub consecutive_successful_checks: i32,
-    /// Failures in a row, of the check that has the most.
+    /// The number of consecutive failures of the check that has the most.
     pub consecutive_failed_checks: i32,
-    /// Failures in this gate, of all checks together.
+    /// The number of failures in this gate, over all checks.
     pub total_failed_checks: i32,
-    /// Whether no pod of this rollout has been let go yet.
+    /// Whether this rollout has not released any pod yet.
     #[serde(default)]
     pub first: bool,
     /// Whether this step has been approved.
     #[serde(default)]
     pub approved: bool,
-    /// Each check.
+    /// The state of each check in this gate.
     #[serde(default)]
     #[cfg_attr(feature = "crd", schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])))]
     pub checks: Vec<CheckStatus>,
 }
 
-/// How far a gate is.
+/// The state of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum GateState {
-    /// The pod that this step let go is not of the new revision yet.
+    /// The pod that was released last does not have the new revision yet.
     WaitForPodToBeUpdated,
     /// Not all pods are available.
     WaitForAllPodsToBeAvailable,
@@ -196,18 +207,18 @@ pub enum GateState {
     WaitForChecks,
     /// A check gets no usable answer.
     PrometheusError,
-    /// The checks have passed and somebody has to agree.
+    /// The checks have passed and a person must approve the step.
     WaitForApproval,
-    /// The user has paused the rollout.
+    /// The rollout is paused.
     Paused,
-    /// All is well: the partition may go down.
+    /// The partition may be lowered.
     Passed,
     /// The gate has failed.
     Failed,
 }
 
 impl GateState {
-    /// All states with the word that users read.
+    /// All states with their spelling in the API.
     pub const ALL: [(Self, &'static str); 9] = [
         (Self::WaitForPodToBeUpdated, "WaitForPodToBeUpdated"),
         (Self::WaitForAllPodsToBeAvailable, "WaitForAllPodsToBeAvailable"),
@@ -220,71 +231,73 @@ impl GateState {
         (Self::Failed, "Failed"),
     ];
 
-    /// The word that users read.
+    /// The spelling in the API.
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(state, _)| *state == self).map_or("Unknown", |(_, word)| word)
     }
 }
 
-/// One check in the present gate.
+/// The state of one check in the current gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CheckStatus {
-    /// The check's name.
+    /// The name of the check.
     pub name: String,
-    /// Passes in a row.
+    /// The number of consecutive passes.
     #[serde(default)]
     pub consecutive_successful_checks: i32,
-    /// Failures in a row.
+    /// The number of consecutive failures.
     #[serde(default)]
     pub consecutive_failed_checks: i32,
-    /// Failures in this gate.
+    /// The number of failures in this gate.
     #[serde(default)]
     pub total_failed_checks: i32,
-    /// Queries in a row without a usable answer.
+    /// The number of consecutive queries without a usable answer.
     #[serde(default)]
     pub consecutive_errors: i32,
-    /// When the last answered query was sent.
+    /// The time at which the last answered query was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_check_time: Option<Timestamp>,
-    /// When the last query that passed was sent: a row of successes that is too old is discarded.
+    /// The time at which the last query that passed was sent. If it is too long ago, the streak of passes is reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_success_time: Option<Timestamp>,
-    /// What the last query counted as.
+    /// The verdict on the last query. `Pass`: passed. `Fail`: failed. `NoData`: the answer was empty and does not
+    /// count. `Error`: there was no usable answer. `ConfigError`: the query cannot be sent until its address, its
+    /// Secret or the like is changed. `Rejected`: the server refuses the query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_verdict: Option<Verdict>,
-    /// What the last answer was, in words.
+    /// A human-readable summary of the last answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_value: Option<String>,
-    /// What the last error was; absent once a query was answered.
+    /// The last error. Absent after a query was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// What the server warned of in its last answer.
+    /// The warnings in the last answer of the server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// What a query counts as.
+/// The verdict on a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum Verdict {
-    /// It has passed.
+    /// Passed.
     Pass,
-    /// It has failed.
+    /// Failed.
     Fail,
-    /// It says nothing: the policy is to wait for data.
+    /// The answer was empty, and by its policy the check waits for data.
     NoData,
-    /// It got no usable answer.
+    /// There was no usable answer.
     Error,
-    /// It cannot be asked until somebody changes its address, its Secret or the like.
+    /// The query cannot be sent until its address, its Secret or the like is changed.
     ConfigError,
-    /// The server has read it and refuses it: asking again soon will not help.
+    /// The server has parsed the query and refuses it; an early retry does not help.
     Rejected,
 }
 
 impl Verdict {
-    /// The word that users read.
+    /// The spelling in the API.
     pub fn word(self) -> &'static str {
         match self {
             Self::Pass => "Pass",
@@ -302,39 +315,39 @@ impl Verdict {
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
-    /// The revision.
+    /// The revision that failed.
     pub revision: String,
-    /// Why, in one word.
+    /// A one-word reason for the failure.
     pub reason: String,
-    /// Why, in words.
+    /// A human-readable explanation of the failure.
     pub message: String,
-    /// When.
+    /// The time of the failure.
     pub time: Timestamp,
-    /// What was done about it, as decided then.
+    /// The action that was decided on: `Pause` or `Rollback`.
     pub action: OnFailure,
 }
 
-/// Pods of one revision.
+/// The pods of one revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub struct RevisionPods {
-    /// The revision; empty for pods without the label.
+    /// The name of the revision. Empty for pods without the label `controller-revision-hash`.
     pub revision: String,
-    /// How many pods there are.
+    /// The number of pods.
     pub pods: i32,
-    /// How many of them are available.
+    /// The number of available pods.
     pub ready: i32,
 }
 
-/// Somebody else writes the partition.
+/// Foreign writes of the partition, by another field manager than sts-plus.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Contest {
-    /// The field manager that did it last.
+    /// The field manager of the last foreign write.
     pub manager: String,
-    /// How many times in a row.
+    /// The number of foreign writes in succession.
     pub times: i32,
-    /// When last.
+    /// The time at which the last foreign write was reverted.
     pub last_time: Timestamp,
 }

@@ -67,7 +67,7 @@ pub const ALLOWED: [Allowed; 4] = [
         },
     },
     Allowed {
-        item: "Broken pods may be replaced, and unreadable revisions are told",
+        item: "Broken pods may be replaced, and unreadable revisions are reported",
         scripts: &["same_when_a_stored_revision_does_not_decode"],
         covers: |found| found.is_event("RevisionUnreadable") && found.theirs["messages"] == json!([]),
     },
