@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sts_plus_operator::shell::api::{Api, ApiError, Kind, Place};
-use sts_plus_operator::shell::cache::{Cache, Listener, Scope, Store, Touched};
+use sts_plus_operator::shell::cache::{Cache, Extent, Followed, Listener, Scope, Store, Touched};
 use sts_plus_operator::shell::events;
+use sts_plus_operator::shell::kinds::Handling;
 use sts_plus_operator::shell::metrics::Metrics;
 use sts_plus_operator::view::Snapshot;
 use sts_plus_planner::statefulset::world::RevisionRow;
@@ -25,8 +26,8 @@ use super::observed::Change;
 use super::template::Template;
 use super::watches::MAX_WAITING_CHANGES;
 
-/// What the view is made of. With revisions the cache keeps templates, too.
-const RESOURCES: [Kind; 4] = [Kind::StatefulSet, Kind::Pod, Kind::PhasedRollout, Kind::Revision];
+/// What the view is made of.
+const KINDS: [Kind; 4] = [Kind::StatefulSet, Kind::Pod, Kind::PhasedRollout, Kind::Revision];
 
 /// Follows the rows and sends a change for each of theirs, until nobody receives them. The first one has all rows; `listed`
 /// is told when it was sent.
@@ -42,7 +43,10 @@ pub(super) async fn follow(client: kube::Client, changes: mpsc::Sender<Change>, 
     let mut sources = JoinSet::new();
     // Objects that cannot be decoded are reported by the operator; this cache is only read.
     let (recorder, _unsent) = events::channel(api.clone(), String::new());
-    let cache = Cache::start(&api, (&RESOURCES, &Scope::Cluster), &recorder, &listener, &mut sources);
+    let kinds = KINDS.map(Handling::of);
+    // The keys of the playground edit templates, which the cache keeps where sets are controlled.
+    let followed = Followed { kinds: &kinds, scope: &Scope::Cluster, extent: Extent::Controlling };
+    let cache = Cache::follow(&api, followed, &recorder, &listener, &mut sources);
     cache.completed(Cache::first_round()).await;
     snapshots.begin(Arc::clone(cache.store()));
     let mut rows = Rows::new(api, Arc::clone(cache.store()));

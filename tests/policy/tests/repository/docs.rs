@@ -89,7 +89,7 @@ fn is_path(code: &str) -> bool {
             let top = folder.split('/').next().unwrap_or_default();
             file.is_empty() || file.contains('.') || root().join(top).is_dir()
         }
-        None => code.ends_with(".rs"),
+        None => Path::new(code).extension().is_some_and(|extension| extension == "rs"),
     };
     is_plain && !is_foreign && names_a_file
 }
@@ -142,7 +142,7 @@ fn links_are_found_in_prose_only() {
 }
 
 #[test]
-fn paths_are_told_from_other_code() {
+fn paths_are_recognised() {
     let page = "`crates/api/src/keys.rs`, `crates/api`, `docs/`, `keys.rs`, `shell/queue.rs` and `tests/*/src/a*.rs`.\n\
                 ```sh\ncat `docs/lost.md`\n```\n";
     let expected = ["crates/api/src/keys.rs", "crates/api", "docs/", "keys.rs", "shell/queue.rs", "tests"];
