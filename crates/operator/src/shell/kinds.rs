@@ -79,7 +79,7 @@ pub enum Confirmed {
 }
 
 /// The kinds that controllers ask for, in the order in which they are followed.
-pub const TABLE: [Handling; 5] = [
+pub const TABLE: &[Handling] = &[
     Handling { confirmed: Confirmed::WithMembers, ..Handling::whole(Kind::StatefulSet) },
     Handling { confirmed: Confirmed::WithMembers, ..Handling::whole(Kind::Pod) },
     Handling {
@@ -112,7 +112,7 @@ impl Handling {
 
     /// How a kind is handled: as the table has it, otherwise by its metadata.
     pub fn of(kind: Kind) -> Self {
-        let known = TABLE.into_iter().find(|known| known.kind == kind);
+        let known = TABLE.iter().copied().find(|known| known.kind == kind);
         known.unwrap_or(Self::metadata(kind, AskedBy::These(&[])))
     }
 
@@ -140,7 +140,7 @@ pub fn asked_by(controllers: &[&str]) -> Vec<Handling> {
     let is_asked = |known: &Handling| {
         known.asked_by == AskedBy::All || controllers.iter().any(|name| known.is_asked_by(name))
     };
-    let asked = TABLE.into_iter().filter(is_asked);
+    let asked = TABLE.iter().copied().filter(is_asked);
     let resolved = asked.map(|known| {
         let by_all = controllers.iter().all(|name| known.is_asked_by(name));
         Handling { need: if by_all { Need::Required } else { known.need }, ..known }

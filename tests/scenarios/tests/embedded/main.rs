@@ -9,6 +9,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "JSON is handed over where it is written")]
 
 mod bed;
+mod config_maps;
 mod group;
 #[path = "../crd/refusals.rs"]
 mod refusals;
