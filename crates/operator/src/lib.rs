@@ -8,9 +8,10 @@
 //!
 //! Every request to the API server leaves through [`shell::api`], every request to anybody else through
 //! [`outbound`], and every write through [`shell::executor`], which holds the four safety rules in one place.
-//! A controller is a file under [`controllers`]: world in, plan out.
+//! A controller is a file under [`controllers`]: world in, plan out. [`runtime`] runs any of them.
 
 pub mod controllers;
 pub mod operator;
 pub mod outbound;
+pub mod runtime;
 pub mod shell;

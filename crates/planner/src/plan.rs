@@ -24,6 +24,27 @@ pub struct Plan {
     pub notes: Vec<Note>,
     /// When to look again although nothing has changed.
     pub wake_at: Option<Timestamp>,
+    /// What else, besides the objects that the plan is about, has to change before more can be done.
+    pub waits_for: Vec<Awaited>,
+}
+
+/// Something whose change brings the next pass over whoever waits for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Awaited {
+    /// A set: itself or one of its pods.
+    Set {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// A rollout group: any of its sets, and one that joins or leaves it.
+    Group {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        group: Arc<str>,
+    },
 }
 
 /// Something that a decision must know and that no cache has.

@@ -98,9 +98,9 @@ fn least_role() -> Vec<PolicyRule> {
 fn roll_with_the_least_role(assets: &Assets) -> Completion {
     let runtime = Runtime::new().unwrap();
     let cluster: Arc<dyn Cluster> = Arc::new(runtime.block_on(RealCluster::start(assets, true)).unwrap());
-    let groups_only = Controllers { rollout_group: true, phased_rollout: false, statefulset: false };
+    let groups_only = Controllers::named(&["rollout-group"]).unwrap();
     runtime.block_on(least(&cluster, "least-role", groups_only));
-    runtime.block_on(least(&cluster, "least-role-by-default", Controllers::ALL));
+    runtime.block_on(least(&cluster, "least-role-by-default", Controllers::default()));
     Completion::Completed
 }
 
@@ -372,7 +372,7 @@ fn start(operators: &mut JoinSet<()>, client: Client, namespace: &str, stop: &wa
 fn settings(namespace: &str) -> Settings {
     Settings {
         scope: Scope::Namespaces(vec![namespace.to_owned()]),
-        controllers: Controllers::ALL,
+        controllers: Controllers::default(),
         features: Features::default(),
         reach: Reach { loopback: true, link_local: false },
         dial: Arc::new(Tcp),

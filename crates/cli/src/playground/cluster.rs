@@ -99,7 +99,7 @@ impl Cluster {
 fn settings(network: Network) -> Settings {
     Settings {
         scope: Scope::Cluster,
-        controllers: Controllers { statefulset: true, ..Controllers::ALL },
+        controllers: Controllers::all(),
         features: Features::default(),
         // Pods and whatever the user runs beside the playground are on loopback.
         reach: Reach { loopback: true, link_local: false },

@@ -34,7 +34,7 @@ const MAX_LISTS_BY_SELECTOR: usize = 10;
 
 /// Reads a domain again.
 #[derive(Debug)]
-pub(super) struct Confirmer<'a> {
+pub(crate) struct Confirmer<'a> {
     pub(super) api: &'a Api,
     pub(super) cache: &'a Cache,
     pub(super) domain: &'a Domain,
@@ -64,7 +64,7 @@ impl Confirmer<'_> {
     }
 
     /// Whether it can read this resource.
-    pub(super) fn reads(resource: Resource) -> bool {
+    pub(crate) fn reads(resource: Resource) -> bool {
         matches!(resource, Resource::StatefulSets | Resource::Pods | Resource::PhasedRollouts)
     }
 

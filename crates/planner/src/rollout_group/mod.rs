@@ -114,7 +114,7 @@ pub fn plan(world: &World, now: Timestamp) -> Decision {
     let steps = [Step::act(deletions), Step::inform(promotions), Step::inform(states)];
     let steps = steps.into_iter().filter(|step| !step.writes.is_empty()).collect();
     let notes = reports.iter().filter_map(Report::note).collect();
-    Decision { plan: Plan { asks: Vec::new(), steps, notes, wake_at }, reports }
+    Decision { plan: Plan { steps, notes, wake_at, ..Plan::default() }, reports }
 }
 
 /// What a set that has left its group still needs: our annotation taken away.
