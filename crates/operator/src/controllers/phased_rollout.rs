@@ -6,7 +6,7 @@ use serde_json::Value;
 use sts_plus_api::keys;
 use sts_plus_planner::disruption::MAX_MEMBERS;
 use sts_plus_planner::health::Member;
-use sts_plus_planner::phased_rollout::gate::Step;
+use sts_plus_planner::phased_rollout::query::GateId;
 use sts_plus_planner::phased_rollout::placeholders;
 use sts_plus_planner::phased_rollout::policy::{Policy, Warning};
 use sts_plus_planner::phased_rollout::row::RolloutRow;
@@ -23,7 +23,7 @@ use crate::outbound::promql;
 use crate::runtime::{
     self, Answers, Concern, Controller, Doubt, Label, Lanes, Learned, Learning, Measured, Next, Pass, Planned,
 };
-use crate::shell::api::{ApiError, Resource};
+use crate::shell::api::{ApiError, Kind};
 use crate::shell::cache::{Store, Touched};
 use crate::shell::executor::{Domain, Halt};
 use crate::shell::lease::Epoch;
@@ -31,7 +31,7 @@ use crate::shell::metrics::Metrics;
 use crate::shell::phased_metrics::RolloutLabels;
 
 /// What a decision about a PhasedRollout looks at.
-const READS: [Resource; 3] = [Resource::StatefulSets, Resource::Pods, Resource::PhasedRollouts];
+const READS: [Kind; 3] = [Kind::StatefulSet, Kind::Pod, Kind::PhasedRollout];
 
 /// A PhasedRollout by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -89,11 +89,11 @@ impl Controller for PhasedRollouts {
     type Memory = Memory;
     type Detail = Detail;
 
-    fn kind(&self) -> Resource {
-        Resource::PhasedRollouts
+    fn kind(&self) -> Kind {
+        Kind::PhasedRollout
     }
 
-    fn reads(&self) -> &'static [Resource] {
+    fn reads(&self) -> &'static [Kind] {
         &READS
     }
 

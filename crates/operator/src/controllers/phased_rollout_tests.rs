@@ -16,7 +16,7 @@ use super::super::test_server::{Ground, Server, refusal};
 use super::{Key, PhasedRollouts, manager_of_partition};
 use crate::controllers::WORKERS;
 use crate::runtime::{Passed, Running, Runtime};
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 use crate::shell::cache::{Cache, Touched};
 use crate::shell::executor::Gate;
 use crate::shell::lease::Leadership;
@@ -64,15 +64,15 @@ impl Bench {
     }
 
     fn holding(self) -> Self {
-        self.see(Resource::StatefulSets, &held_set(0, "3"));
+        self.see(Kind::StatefulSet, &held_set(0, "3"));
         for ordinal in 0..2 {
-            self.see(Resource::Pods, &pod("web", ordinal));
+            self.see(Kind::Pod, &pod("web", ordinal));
         }
-        self.see(Resource::PhasedRollouts, &rollout("gated", "web", Some(&managing())));
+        self.see(Kind::PhasedRollout, &rollout("gated", "web", Some(&managing())));
         self
     }
 
-    fn see(&self, resource: Resource, object: &Value) {
+    fn see(&self, resource: Kind, object: &Value) {
         self.cache.store().upsert(resource, &object.to_string());
     }
 
@@ -170,7 +170,7 @@ async fn a_restored_partition_is_reported_once_although_the_status_cannot_be_wri
     for name in ["gated", "web"] {
         assert_eq!(bench.reports(name, "PartitionRestored").await, [1], "{name}");
     }
-    bench.see(Resource::StatefulSets, &held_set(2, "101"));
+    bench.see(Kind::StatefulSet, &held_set(2, "101"));
     assert!(bench.pass().await);
     assert_eq!(bench.server.take(), ["PUT phasedrollouts/gated/status"], "nothing is left but the status");
     assert_eq!(bench.reports("gated", "PartitionRestored").await, [1]);
@@ -190,15 +190,15 @@ async fn what_a_status_says_is_reported_once_although_the_answer_to_it_was_lost(
     for took_effect in [true, false] {
         let bench = Bench::held();
         // A rollout that is about to take its set.
-        bench.see(Resource::PhasedRollouts, &at_version("6", rollout("gated", "web", Some(&json!({})))));
+        bench.see(Kind::PhasedRollout, &at_version("6", rollout("gated", "web", Some(&json!({})))));
         bench.server.prepare(Method::PUT, "phasedrollouts/gated/status", None);
         assert!(!bench.pass().await, "no answer");
         assert_eq!(bench.reports("gated", "Managed").await, [] as [u64; 0], "it may not have happened");
         let asked = bench.server.asked.lock().unwrap().clone();
         let (.., put) = asked.iter().find(|(method, ..)| *method == Method::PUT).expect("the status");
-        bench.see(Resource::StatefulSets, &held_set(2, "101"));
+        bench.see(Kind::StatefulSet, &held_set(2, "101"));
         let status = if took_effect { put["status"].clone() } else { json!({}) };
-        bench.see(Resource::PhasedRollouts, &at_version("102", rollout("gated", "web", Some(&status))));
+        bench.see(Kind::PhasedRollout, &at_version("102", rollout("gated", "web", Some(&status))));
         bench.server.take();
         assert!(bench.pass().await);
         let written = bench.server.take().into_iter().filter(|asked| !asked.starts_with("GET")).count();
@@ -221,7 +221,7 @@ async fn a_restored_partition_is_reported_once_although_the_answer_was_lost() {
             // What became of it, and who has written the partition.
             bench.server.prepare(Method::GET, "statefulsets/web", Some((200, now.clone())));
         }
-        bench.see(Resource::StatefulSets, &now);
+        bench.see(Kind::StatefulSet, &now);
         assert!(bench.pass().await);
         for name in ["gated", "web"] {
             let reported = bench.reports(name, "PartitionRestored").await;
@@ -233,7 +233,7 @@ async fn a_restored_partition_is_reported_once_although_the_answer_was_lost() {
 #[tokio::test(start_paused = true)]
 async fn a_finalizer_that_is_refused_is_reported_by_one_event() {
     let bench = Bench::held();
-    bench.see(Resource::PhasedRollouts, &at_version("6", rollout("gated", "web", None)));
+    bench.see(Kind::PhasedRollout, &at_version("6", rollout("gated", "web", None)));
     for _ in 0..3 {
         bench.server.prepare(Method::PATCH, "phasedrollouts/gated", Some(refusal(500, REFUSED)));
         assert!(!bench.pass().await, "refused");
@@ -261,7 +261,7 @@ async fn a_partition_whose_write_is_never_answered_is_reported_in_the_status_aft
             assert_eq!(body["status"]["waitingFor"], "WriteRefused");
             let mut shown = rollout("gated", "web", Some(&body["status"]));
             shown["metadata"]["resourceVersion"] = json!("100");
-            bench.see(Resource::PhasedRollouts, &shown);
+            bench.see(Kind::PhasedRollout, &shown);
         }
         let written = bench.server.take().into_iter().filter(|asked| asked.starts_with("PATCH"));
         assert_eq!(written.collect::<Vec<_>>(), ["PATCH statefulsets/web"], "{attempt}");
@@ -275,7 +275,7 @@ async fn a_partition_whose_write_is_never_answered_is_reported_in_the_status_aft
 #[tokio::test(start_paused = true)]
 async fn a_status_whose_write_is_never_answered_is_reported_by_one_event_after_three_attempts() {
     let bench = Bench::held();
-    bench.see(Resource::StatefulSets, &held_set(2, "4"));
+    bench.see(Kind::StatefulSet, &held_set(2, "4"));
     for attempt in 1..=5 {
         bench.server.prepare(Method::PUT, "phasedrollouts/gated/status", None);
         assert!(!bench.pass().await, "the write hangs");
@@ -292,14 +292,14 @@ async fn a_released_set_is_reported_once_although_the_finalizer_cannot_be_remove
     let mut deleted = rollout("gated", "web", Some(&managing()));
     deleted["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
     deleted["metadata"]["resourceVersion"] = json!("6");
-    bench.see(Resource::PhasedRollouts, &deleted);
+    bench.see(Kind::PhasedRollout, &deleted);
     for _ in 0..3 {
         bench.server.prepare(Method::PATCH, "phasedrollouts/gated", Some(refusal(500, REFUSED)));
         assert!(!bench.pass().await, "the finalizer is still there");
-        bench.see(Resource::StatefulSets, &set("web", None, 0, "101"));
+        bench.see(Kind::StatefulSet, &set("web", None, 0, "101"));
         // The refusal is in the status, which the view has to show.
         deleted["metadata"]["resourceVersion"] = json!("102");
-        bench.see(Resource::PhasedRollouts, &deleted);
+        bench.see(Kind::PhasedRollout, &deleted);
     }
     assert_eq!(bench.reports("gated", "Released").await, [1], "although the rollout is still there");
     assert!(bench.pass().await);
@@ -322,8 +322,8 @@ fn list(version: &str, items: &[Value]) -> (u16, Value) {
 #[tokio::test(start_paused = true)]
 async fn b_a14_8_a_new_leader_whose_view_lacks_the_mark_releases_the_set_before_the_finalizer() {
     let bench = Bench::warm();
-    bench.see(Resource::StatefulSets, &set("web", None, 0, "3"));
-    bench.see(Resource::PhasedRollouts, &deleted());
+    bench.see(Kind::StatefulSet, &set("web", None, 0, "3"));
+    bench.see(Kind::PhasedRollout, &deleted());
     for _ in 0..2 {
         // The marks of the namespace, then the domain of the set that carries one.
         bench.server.prepare(Method::GET, "/statefulsets", Some(list("60", &[held_set(2, "50")])));
@@ -339,7 +339,7 @@ async fn b_a14_8_a_new_leader_whose_view_lacks_the_mark_releases_the_set_before_
 #[tokio::test(start_paused = true)]
 async fn b_a14_8_a_mark_outside_of_the_domain_is_found_before_the_finalizer_is_removed() {
     let bench = Bench::warm();
-    bench.see(Resource::PhasedRollouts, &deleted());
+    bench.see(Kind::PhasedRollout, &deleted());
     let mut other = set("other", Some("g"), 2, "50");
     other["metadata"]["annotations"] = json!({ keys::PHASED_ROLLOUT: "gated" });
     bench.server.prepare(
@@ -355,8 +355,8 @@ async fn b_a14_8_a_mark_outside_of_the_domain_is_found_before_the_finalizer_is_r
 #[tokio::test(start_paused = true)]
 async fn b_a14_8_the_finalizer_stays_while_it_cannot_be_read_which_sets_carry_the_mark() {
     let bench = Bench::warm();
-    bench.see(Resource::StatefulSets, &set("web", None, 0, "3"));
-    bench.see(Resource::PhasedRollouts, &deleted());
+    bench.see(Kind::StatefulSet, &set("web", None, 0, "3"));
+    bench.see(Kind::PhasedRollout, &deleted());
     bench.server.prepare(Method::GET, "/statefulsets", Some(refusal(403, "no")));
     assert!(bench.pass().await);
     assert_eq!(bench.server.take(), ["GET statefulsets"]);
@@ -372,7 +372,7 @@ async fn a_set_that_turns_out_to_be_in_a_group_is_released_in_the_lane_of_that_g
     let mut deleted = rollout("gated", "web", Some(&managing()));
     deleted["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
     deleted["metadata"]["resourceVersion"] = json!("6");
-    bench.see(Resource::PhasedRollouts, &deleted);
+    bench.see(Kind::PhasedRollout, &deleted);
     let mut grouped = held_set(2, "50");
     grouped["metadata"]["labels"] = json!({ "rollout-group": "g" });
     let prepare = || {
@@ -403,15 +403,15 @@ async fn a_group_whose_writes_hang_leaves_workers_for_the_rollouts_of_others() {
     let mut bench = Bench::new();
     for number in 0..slow {
         let (name, set_name) = (format!("slow-{number}"), format!("slow-set-{number}"));
-        bench.see(Resource::StatefulSets, &set(&set_name, Some("slow"), 0, "3"));
-        bench.see(Resource::PhasedRollouts, &rollout(&name, &set_name, None));
+        bench.see(Kind::StatefulSet, &set(&set_name, Some("slow"), 0, "3"));
+        bench.see(Kind::PhasedRollout, &rollout(&name, &set_name, None));
         bench.server.prepare(Method::PATCH, "phasedrollouts/slow-", None);
     }
-    bench.see(Resource::StatefulSets, &held_set(0, "3"));
+    bench.see(Kind::StatefulSet, &held_set(0, "3"));
     for ordinal in 0..2 {
-        bench.see(Resource::Pods, &pod("web", ordinal));
+        bench.see(Kind::Pod, &pod("web", ordinal));
     }
-    bench.see(Resource::PhasedRollouts, &rollout("gated", "web", None));
+    bench.see(Kind::PhasedRollout, &rollout("gated", "web", None));
     bench.rollouts.start_workers(&mut bench.tasks);
     for number in 0..slow {
         bench.rollouts.queue().add(key(&format!("slow-{number}")));
@@ -426,7 +426,7 @@ async fn a_group_whose_writes_hang_leaves_workers_for_the_rollouts_of_others() {
     }
     let mut taken_up = rollout("gated", "web", Some(&managing()));
     taken_up["metadata"]["resourceVersion"] = json!("101");
-    bench.see(Resource::PhasedRollouts, &taken_up);
+    bench.see(Kind::PhasedRollout, &taken_up);
     bench.rollouts.queue().add(key("gated"));
     tokio::time::sleep(Duration::from_millis(1)).await;
     let asked = bench.server.take();
@@ -479,10 +479,10 @@ fn where_nobody_owns_it_the_last_writer_of_anything_is_named_and_else_nobody() {
 #[tokio::test(start_paused = true)]
 async fn of_a_group_of_too_many_sets_only_the_target_is_looked_at() {
     let bench = Bench::new();
-    bench.see(Resource::PhasedRollouts, &rollout("gated", "n000", Some(&managing())));
+    bench.see(Kind::PhasedRollout, &rollout("gated", "n000", Some(&managing())));
     let row = bench.cache.store().rollout(&"ns".into(), &"gated".into()).unwrap();
     for number in 0..=MAX_MEMBERS {
-        bench.see(Resource::StatefulSets, &set(&format!("n{number:03}"), Some("g"), 0, "3"));
+        bench.see(Kind::StatefulSet, &set(&format!("n{number:03}"), Some("g"), 0, "3"));
         let world = super::world(bench.cache.store(), Arc::clone(&row));
         assert_eq!(world.group_sets, number + 1);
         assert_eq!(world.neighbours.len(), if number < MAX_MEMBERS { number } else { 0 });
@@ -498,20 +498,20 @@ async fn a_rollout_that_is_gone_leaves_no_lane() {
     let lanes = || bench.rollouts.lanes();
     // There is no set yet, so that it has a lane of its own.
     let row = rollout("gated", "web", Some(&managing()));
-    bench.see(Resource::PhasedRollouts, &row);
+    bench.see(Kind::PhasedRollout, &row);
     bench.pass().await;
     assert_eq!(lanes().len(), 1, "{:?}", lanes());
     // The set comes and is deleted; its lane is another one.
-    bench.see(Resource::StatefulSets, &held_set(0, "6"));
+    bench.see(Kind::StatefulSet, &held_set(0, "6"));
     bench.pass().await;
     let of_set = lanes().iter().filter(|domain| domain.group.starts_with("uid/")).count();
     assert_eq!(of_set, 1, "{:?}", lanes());
-    gone(Resource::StatefulSets, &held_set(0, "7"));
+    gone(Kind::StatefulSet, &held_set(0, "7"));
     tokio::time::sleep(Duration::from_mins(1)).await;
     bench.pass().await;
     let mut last = row.clone();
     last["metadata"]["resourceVersion"] = json!("100");
-    gone(Resource::PhasedRollouts, &last);
+    gone(Kind::PhasedRollout, &last);
     bench.pass().await;
     assert_eq!(lanes(), []);
     assert_eq!(bench.rollouts.kept(), 0);
@@ -523,8 +523,8 @@ fn refused(bench: &Bench, status: &Value, (current, update): (&str, &str)) {
     web["metadata"]["annotations"] = json!({ keys::PHASED_ROLLOUT: "gated" });
     web["status"]["currentRevision"] = json!(current);
     web["status"]["updateRevision"] = json!(update);
-    bench.see(Resource::StatefulSets, &web);
-    bench.see(Resource::StatefulSets, &set("other", Some("g"), 2, "3"));
+    bench.see(Kind::StatefulSet, &web);
+    bench.see(Kind::StatefulSet, &set("other", Some("g"), 2, "3"));
     for (name, ordinal, revision) in
         [("web", 0, "old"), ("web", 1, "new"), ("other", 0, "new"), ("other", 1, "new")]
     {
@@ -533,9 +533,9 @@ fn refused(bench: &Bench, status: &Value, (current, update): (&str, &str)) {
         if (name, ordinal) == ("other", 1) {
             pod["status"]["conditions"][0]["status"] = json!("False");
         }
-        bench.see(Resource::Pods, &pod);
+        bench.see(Kind::Pod, &pod);
     }
-    bench.see(Resource::PhasedRollouts, &rollout("gated", "web", Some(status)));
+    bench.see(Kind::PhasedRollout, &rollout("gated", "web", Some(status)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -591,9 +591,9 @@ async fn whatever_is_refused_because_of_another_set_of_the_group_is_looked_at_ag
 #[tokio::test(start_paused = true)]
 async fn a_rollout_in_a_group_of_too_many_sets_is_not_woken_by_each_of_them() {
     let bench = Bench::new();
-    bench.see(Resource::PhasedRollouts, &rollout("gated", "n000", Some(&managing())));
+    bench.see(Kind::PhasedRollout, &rollout("gated", "n000", Some(&managing())));
     for number in 0..=MAX_MEMBERS {
-        bench.see(Resource::StatefulSets, &set(&format!("n{number:03}"), Some("g"), 0, "3"));
+        bench.see(Kind::StatefulSet, &set(&format!("n{number:03}"), Some("g"), 0, "3"));
     }
     bench.pass().await;
     let touched = Touched::Set { namespace: "ns".into(), set: "n007".into(), group: Some("g".into()) };

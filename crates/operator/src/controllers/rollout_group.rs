@@ -15,7 +15,7 @@ use crate::runtime::{
     self, Concern, Controller, Doubt, End, Label, Lanes, Learned, Learning, Measured, Moment, Next, Pass,
     Planned,
 };
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 use crate::shell::cache::{Store, Touched};
 use crate::shell::executor::{Domain, Halt, SETS_AND_PODS};
 use crate::shell::lease::Epoch;
@@ -107,11 +107,11 @@ impl Controller for RolloutGroups {
     type Memory = Memory;
     type Detail = Detail;
 
-    fn kind(&self) -> Resource {
-        Resource::StatefulSets
+    fn kind(&self) -> Kind {
+        Kind::StatefulSet
     }
 
-    fn reads(&self) -> &'static [Resource] {
+    fn reads(&self) -> &'static [Kind] {
         &SETS_AND_PODS
     }
 

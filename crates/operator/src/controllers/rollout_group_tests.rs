@@ -15,7 +15,7 @@ use super::super::test_server::{Ground, Server, refusal};
 use super::{Key, RolloutGroups};
 use crate::controllers::WORKERS;
 use crate::runtime::Runtime;
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 use crate::shell::cache::Cache;
 use crate::shell::executor::Domain;
 use crate::shell::metrics::Metrics;
@@ -89,14 +89,14 @@ impl Bench {
         for name in sets {
             let mut set = set(name);
             set["metadata"]["labels"] = json!({ "rollout-group": group });
-            self.see(Resource::StatefulSets, &set);
+            self.see(Kind::StatefulSet, &set);
             for ordinal in 0..2 {
-                self.see(Resource::Pods, &pod(name, ordinal, "old", 4));
+                self.see(Kind::Pod, &pod(name, ordinal, "old", 4));
             }
         }
     }
 
-    fn see(&self, resource: Resource, object: &Value) {
+    fn see(&self, resource: Kind, object: &Value) {
         self.cache.store().upsert(resource, &object.to_string());
     }
 
@@ -129,8 +129,8 @@ async fn an_annotation_that_is_never_answered_does_not_keep_the_next_pod_waiting
     let started = Instant::now();
     assert_eq!(bench.pass().await, Outcome::Settled);
     assert_eq!(bench.server.deletions(), ["a-0", "a-1"]);
-    bench.see(Resource::Pods, &pod("a", 0, "new", 20));
-    bench.see(Resource::Pods, &pod("a", 1, "new", 21));
+    bench.see(Kind::Pod, &pod("a", 0, "new", 20));
+    bench.see(Kind::Pod, &pod("a", 1, "new", 21));
     assert_eq!(bench.pass().await, Outcome::Settled);
     assert_eq!(bench.server.deletions(), ["b-0", "b-1"]);
     assert!(started.elapsed() < Duration::from_secs(1), "the clock is paused: nothing was waited for");
@@ -197,8 +197,8 @@ async fn a_refused_annotation_is_reported_on_its_set_and_the_rollout_goes_on() {
     }
     assert_eq!(bench.pass().await, Outcome::Settled);
     assert_eq!(bench.server.deletions(), ["a-0", "a-1"]);
-    bench.see(Resource::Pods, &pod("a", 0, "new", 20));
-    bench.see(Resource::Pods, &pod("a", 1, "new", 21));
+    bench.see(Kind::Pod, &pod("a", 0, "new", 20));
+    bench.see(Kind::Pod, &pod("a", 1, "new", 21));
     assert_eq!(bench.pass().await, Outcome::Settled);
     assert_eq!(bench.server.deletions(), ["b-0", "b-1"]);
     let told = bench.reported_of("a").await;
@@ -213,7 +213,7 @@ async fn an_annotation_that_cannot_be_removed_from_a_set_without_a_group_is_repo
     let mut left = set("left");
     left["metadata"]["labels"] = json!({});
     left["metadata"]["annotations"] = json!({ keys::ROLLOUT_STATUS: "{}" });
-    bench.see(Resource::StatefulSets, &left);
+    bench.see(Kind::StatefulSet, &left);
     for _ in 0..8 {
         bench.server.prepare(Method::PATCH, "statefulsets/left", Some(refusal(500, FAILED)));
     }
@@ -227,7 +227,7 @@ async fn an_annotation_that_cannot_be_removed_from_a_set_without_a_group_is_repo
     tokio::time::sleep(Duration::from_mins(5)).await;
     left["metadata"]["annotations"] = json!({});
     left["metadata"]["resourceVersion"] = json!("101");
-    bench.see(Resource::StatefulSets, &left);
+    bench.see(Kind::StatefulSet, &left);
     bench.groups.look_at(&key).await;
     assert_eq!(bench.groups.kept(), 0, "nothing is kept of it");
 }
@@ -248,8 +248,8 @@ async fn a_group_whose_deletions_hang_leaves_workers_for_other_groups() {
     bench.groups.queue().add(group("other"));
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(bench.server.deletions(), ["a-0", "a-1", "c-0", "c-1"]);
-    bench.see(Resource::Pods, &pod("c", 0, "new", 20));
-    bench.see(Resource::Pods, &pod("c", 1, "new", 21));
+    bench.see(Kind::Pod, &pod("c", 0, "new", 20));
+    bench.see(Kind::Pod, &pod("c", 1, "new", 21));
     bench.groups.queue().add(group("g"));
     bench.groups.queue().add(group("other"));
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -266,7 +266,7 @@ async fn a_clock_that_is_set_back_while_a_pass_writes_does_not_move_the_next_loo
     young["spec"]["minReadySeconds"] = json!(60);
     young["metadata"]["resourceVersion"] = json!("5");
     young["metadata"]["annotations"] = json!({ "rollout-max-unavailable": "3" });
-    bench.see(Resource::StatefulSets, &young);
+    bench.see(Kind::StatefulSet, &young);
     bench.server.slow_down(Duration::from_secs(1));
     let outcome = bench.groups.look_at(&group("g")).await;
     assert!(started.elapsed() >= Duration::from_secs(1), "a deletion was under way when the clock was set");

@@ -18,14 +18,14 @@ use crate::runtime::{
     self, Concern, Controller, Doubt, End, Label, Lanes, Learned, Learning, Measured, Next, Pass, Planned,
     Voice,
 };
-use crate::shell::api::{ApiError, Resource};
+use crate::shell::api::{ApiError, Kind};
 use crate::shell::cache::{Store, Touched};
 use crate::shell::executor::{self, Domain, Halt};
 use crate::shell::metrics::Metrics;
 use crate::shell::statefulset_metrics::SetLabels;
 
 /// What a plan for a set looks at.
-const READS: [Resource; 4] = [Resource::StatefulSets, Resource::Pods, Resource::Claims, Resource::Revisions];
+const READS: [Kind; 4] = [Kind::StatefulSet, Kind::Pod, Kind::Claim, Kind::Revision];
 
 /// A set by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,11 +84,11 @@ impl Controller for StatefulSets {
     type Memory = Known;
     type Detail = Detail;
 
-    fn kind(&self) -> Resource {
-        Resource::StatefulSets
+    fn kind(&self) -> Kind {
+        Kind::StatefulSet
     }
 
-    fn reads(&self) -> &'static [Resource] {
+    fn reads(&self) -> &'static [Kind] {
         &READS
     }
 

@@ -17,7 +17,7 @@ use tower::{BoxError, service_fn};
 use super::super::test_server::Ground;
 use super::{Key, StatefulSets, standing};
 use crate::runtime::{Running, Runtime};
-use crate::shell::api::{Api, ApiError, CALL_TIMEOUT, Resource};
+use crate::shell::api::{Api, ApiError, CALL_TIMEOUT, Kind};
 use crate::shell::cache::{Cache, Touched};
 use crate::shell::executor::Halt;
 use crate::shell::metrics::Metrics;
@@ -154,7 +154,7 @@ fn key() -> Key {
 impl Bench {
     fn new() -> Self {
         let (server, told) = (Server::default(), Server::default());
-        let controls = (Clock::Machine, &[Resource::Revisions][..]);
+        let controls = (Clock::Machine, &[Kind::Revision][..]);
         let Ground { around, tasks } = Ground::with(server.api(), told.api(), controls, Ground::listed);
         let controller = Runtime::new("statefulset", 1, StatefulSets::new(Features::default()), &around);
         let (cache, metrics) = (around.cache, around.metrics);
@@ -163,14 +163,14 @@ impl Bench {
 
     fn with_set() -> Self {
         let bench = Self::new();
-        bench.see(Resource::StatefulSets, &set());
+        bench.see(Kind::StatefulSet, &set());
         bench
     }
 
     /// A set that has its pod, of which its status does not know.
     fn with_pod() -> Self {
         let bench = Self::with_set();
-        bench.see(Resource::Revisions, &revision(&revision_name(0), &patch(), "uid-web"));
+        bench.see(Kind::Revision, &revision(&revision_name(0), &patch(), "uid-web"));
         let owner = json!({ "kind": "StatefulSet", "name": "web", "uid": "uid-web", "controller": true });
         let labels = json!({
             "app": "web", "controller-revision-hash": revision_name(0),
@@ -179,7 +179,7 @@ impl Bench {
         let ready =
             json!([{ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
         bench.see(
-            Resource::Pods,
+            Kind::Pod,
             &json!({
                 "metadata": {
                     "name": "web-0", "namespace": "ns", "uid": "uid-web-0", "resourceVersion": "3",
@@ -191,7 +191,7 @@ impl Bench {
         bench
     }
 
-    fn see(&self, resource: Resource, object: &Value) {
+    fn see(&self, resource: Kind, object: &Value) {
         self.cache.store().upsert(resource, &object.to_string());
     }
 
@@ -372,7 +372,7 @@ async fn nothing_is_adopted_before_the_server_says_that_the_set_lives() {
         ("uid-other", None, &[ask], Outcome::Failed),
     ] {
         let bench = Bench::with_set();
-        bench.see(Resource::Pods, &orphan);
+        bench.see(Kind::Pod, &orphan);
         let found = json!({ "metadata": { "uid": uid, "deletionTimestamp": deletion } });
         bench.server.prepare(Method::GET, "statefulsets", 200, found);
         assert_eq!(bench.pass().await, outcome, "{uid} {deletion:?}");
@@ -385,7 +385,7 @@ async fn a_set_that_cannot_be_asked_for_is_left_alone() {
     let bench = Bench::with_set();
     let labels = json!({ "app": "web" });
     let orphan = json!({ "metadata": { "name": "web-0", "namespace": "ns", "uid": "u", "labels": labels } });
-    bench.see(Resource::Pods, &orphan);
+    bench.see(Kind::Pod, &orphan);
     bench.server.prepare(Method::GET, "statefulsets", 503, json!({}));
     assert_eq!(bench.pass().await, Outcome::Failed);
     assert_eq!(bench.server.take(), ["GET statefulsets/web"]);
@@ -397,8 +397,8 @@ async fn a_stored_revision_without_a_template_is_told_and_nothing_is_done() {
     let name = revision_name(0);
     let mut web = set();
     web["status"] = json!({ "observedGeneration": 1, "currentRevision": name, "updateRevision": name });
-    bench.see(Resource::StatefulSets, &web);
-    bench.see(Resource::Revisions, &revision(&name, "{\"spec\":7}", "uid-web"));
+    bench.see(Kind::StatefulSet, &web);
+    bench.see(Kind::Revision, &revision(&name, "{\"spec\":7}", "uid-web"));
     assert_eq!(bench.pass().await, Outcome::Failed);
     assert!(bench.server.take().is_empty());
     let told = bench.events().await;
@@ -415,7 +415,7 @@ async fn a_set_that_is_gone_is_forgotten_and_so_are_its_metrics() {
     bench.metrics.statefulset.show(&labels, Gauges { max_unavailable: 2, unavailable: 1 });
     bench.controller.with_memory(&key(), |known| known.shown = Some(labels)).expect("known");
     assert!(bench.metrics.encode().contains(gauge), "{}", bench.metrics.encode());
-    bench.cache.store().remove(Resource::StatefulSets, &set().to_string());
+    bench.cache.store().remove(Kind::StatefulSet, &set().to_string());
     assert_eq!(bench.pass().await, Outcome::Settled);
     assert!(!bench.metrics.encode().contains(gauge));
     assert_eq!(bench.controller.kept(), 0);
@@ -429,7 +429,7 @@ async fn a_set_of_the_same_name_is_another_one() {
     assert_eq!(written(), Some(true));
     let mut next = set();
     next["metadata"]["uid"] = json!("uid-next");
-    bench.see(Resource::StatefulSets, &next);
+    bench.see(Kind::StatefulSet, &next);
     bench.server.prepare(Method::POST, "revisions", 503, json!({}));
     bench.server.prepare(Method::PATCH, "status", 503, json!({}));
     bench.pass().await;

@@ -2,13 +2,13 @@ use std::collections::BTreeSet;
 
 use super::{CONTROLLERS, Controllers};
 use crate::runtime::{Options, Registration, followed};
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 
 fn names(controllers: &Controllers) -> Vec<&'static str> {
     controllers.registrations().iter().map(Registration::name).collect()
 }
 
-fn resources(controllers: &Controllers) -> (Vec<Resource>, Vec<Resource>) {
+fn resources(controllers: &Controllers) -> (Vec<Kind>, Vec<Kind>) {
     let options = Options::default();
     let made: Vec<_> = controllers.registrations().iter().map(|one| one.make(&options)).collect();
     followed(&made)
@@ -40,7 +40,7 @@ fn a_controller_may_take_the_place_of_another_one_of_its_name() {
 
 #[test]
 fn what_is_followed_is_what_the_controllers_read_and_only_the_keys_of_one_of_several_may_be_missing() {
-    use Resource::{Claims, PhasedRollouts, Pods, Revisions, StatefulSets};
+    use Kind::{Claim, PhasedRollout, Pod, Revision, StatefulSet};
     let read = |names: &[&str]| resources(&Controllers::named(names).unwrap());
     assert_eq!(read(&["rollout-group"]), (vec![StatefulSets, Pods], vec![]));
     assert_eq!(read(&["phased-rollout"]), (vec![StatefulSets, Pods, PhasedRollouts], vec![]));

@@ -13,7 +13,7 @@ use tower::{BoxError, service_fn};
 
 use crate::outbound::{Prometheus, Reach, Tcp};
 use crate::runtime::Around;
-use crate::shell::api::{Api, Resource};
+use crate::shell::api::{Api, Kind};
 use crate::shell::cache::{Cache, Scope};
 use crate::shell::events;
 use crate::shell::executor::{Executor, Gate};
@@ -125,7 +125,7 @@ impl Ground {
     pub(crate) fn with(
         api: Api,
         events: Api,
-        (clock, resources): (Clock, &[Resource]),
+        (clock, resources): (Clock, &[Kind]),
         gate: impl FnOnce(Leadership) -> Gate,
     ) -> Self {
         let mut tasks = JoinSet::new();

@@ -7,7 +7,7 @@ use sts_plus_planner::set::SetRow;
 use tokio::time::Instant;
 
 use super::Unobserved;
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 use crate::shell::cache::Store;
 use crate::shell::surroundings::{Clock, Step};
 
@@ -18,7 +18,7 @@ fn set(generation: i64, observed: i64) -> Arc<SetRow> {
         "spec": { "selector": { "matchLabels": { "app": "web" } }, "template": {} },
         "status": { "observedGeneration": observed, "currentRevision": "new", "updateRevision": "new" }
     });
-    store.upsert(Resource::StatefulSets, &set.to_string());
+    store.upsert(Kind::StatefulSet, &set.to_string());
     store.set(&"ns".into(), &"web".into()).expect("there")
 }
 

@@ -10,12 +10,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 use sts_plus_api::phased_rollout::Verdict;
-use sts_plus_planner::phased_rollout::gate::{Outcome, Step};
+use sts_plus_planner::phased_rollout::query::{GateId, Outcome};
 use sts_plus_planner::plan::{Action, Ask, Note, Object, Plan};
 use sts_plus_planner::reason::Refusal;
 use tokio::time::Instant;
 
-use crate::shell::api::{ApiError, Resource};
+use crate::shell::api::{ApiError, Kind};
 use crate::shell::cache::{Store, Touched};
 use crate::shell::executor::{CarriedOut, Domain, Halt};
 use crate::shell::lease::Epoch;
@@ -56,10 +56,10 @@ pub trait Controller: Send + Sync + Sized + 'static {
     type Detail: Send + Sync + 'static;
 
     /// The resource that keys are made of. Where it cannot be followed and other controllers run, only this one stands still.
-    fn kind(&self) -> Resource;
+    fn kind(&self) -> Kind;
 
     /// The resources that its decisions read, all of which are followed.
-    fn reads(&self) -> &'static [Resource];
+    fn reads(&self) -> &'static [Kind];
 
     /// The keys that something touched concerns. Whatever a plan waits for by name wakes its key besides these.
     fn concerned(&self, rows: &Store, touched: &Touched) -> Vec<Concern<Self::Key>>;

@@ -15,7 +15,7 @@ use super::{
     Runtime, made,
 };
 use crate::controllers::test_server::{Ground, Server, refusal};
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 use crate::shell::cache::{Store, Touched};
 use crate::shell::executor::{Domain, SETS_AND_PODS};
 use crate::shell::queue::Outcome;
@@ -55,11 +55,11 @@ impl Controller for Stamps {
     type Memory = u32;
     type Detail = ();
 
-    fn kind(&self) -> Resource {
-        Resource::StatefulSets
+    fn kind(&self) -> Kind {
+        Kind::StatefulSet
     }
 
-    fn reads(&self) -> &'static [Resource] {
+    fn reads(&self) -> &'static [Kind] {
         &SETS_AND_PODS
     }
 
@@ -129,7 +129,7 @@ impl Bench {
             "spec": { "replicas": 0, "selector": { "matchLabels": { "app": name } }, "template": {} },
             "status": { "observedGeneration": 1, "currentRevision": "new", "updateRevision": "new" }
         });
-        self.ground.around.cache.store().upsert(Resource::StatefulSets, &set.to_string());
+        self.ground.around.cache.store().upsert(Kind::StatefulSet, &set.to_string());
     }
 
     fn runtime(&self) -> Runtime<Stamps> {
@@ -214,11 +214,11 @@ async fn nothing_is_kept_of_a_key_that_is_gone_and_its_successor_of_the_same_nam
         })
         .to_string()
     };
-    store.upsert(Resource::StatefulSets, &object("uid-next", "5"));
+    store.upsert(Kind::StatefulSet, &object("uid-next", "5"));
     runtime.look_at(&key("first")).await;
     assert_eq!(passes(&runtime), Some(1), "another set of the same name");
     tokio::time::sleep(Duration::from_mins(1)).await;
-    store.remove(Resource::StatefulSets, &object("uid-next", "200"));
+    store.remove(Kind::StatefulSet, &object("uid-next", "200"));
     assert_eq!(runtime.look_at(&key("first")).await, Outcome::Settled);
     assert_eq!((runtime.kept(), runtime.lanes()), (0, vec![]));
 }

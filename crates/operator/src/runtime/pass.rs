@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sts_plus_planner::phased_rollout::gate::{Expressions, Outcome as QueryOutcome, Question};
+use sts_plus_planner::phased_rollout::query::{Expressions, Outcome as QueryOutcome, Question};
 use sts_plus_planner::phased_rollout::judge::judge;
 use sts_plus_planner::phased_rollout::whole_milliseconds;
 use sts_plus_planner::plan::{Action, Ask, Note, When};
@@ -15,7 +15,7 @@ use super::controller::{
 };
 use super::{Entry, Runtime, report};
 use crate::outbound;
-use crate::shell::api::{ApiError, Place, Resource};
+use crate::shell::api::{ApiError, Kind, Place};
 use crate::shell::confirmation::Confirmer;
 use crate::shell::executor::{Basis, CarriedOut, Halt, Lane};
 use crate::shell::queue::Outcome;
@@ -349,7 +349,7 @@ impl<C: Controller> Runtime<C> {
 }
 
 /// Confirms what a plan rests on: the domains for what disrupts, and for the removal of our finalizer which sets carry a mark.
-async fn confirm<D>(lane: &mut Lane<'_>, planned: &Planned<D>, reads: &[Resource]) -> Result<Basis, Halt> {
+async fn confirm<D>(lane: &mut Lane<'_>, planned: &Planned<D>, reads: &[Kind]) -> Result<Basis, Halt> {
     let mut basis = Basis::Confirmed;
     let actions = || planned.plan.writes();
     if let Some(removal) = actions().find(|action| action.removes_finalizer()) {

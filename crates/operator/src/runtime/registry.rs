@@ -7,7 +7,7 @@ use sts_plus_planner::statefulset::world::Features;
 
 use super::controller::Controller;
 use super::{Around, Running, Runtime};
-use crate::shell::api::Resource;
+use crate::shell::api::Kind;
 
 /// What controllers are made with.
 #[derive(Clone, Debug, Default)]
@@ -97,7 +97,7 @@ impl Named {
 
 /// What controllers look at together, each resource once, and which of that may be missing: what only one of several reads,
 /// and that one for its keys.
-pub(crate) fn followed(controllers: &[Named]) -> (Vec<Resource>, Vec<Resource>) {
+pub(crate) fn followed(controllers: &[Named]) -> (Vec<Kind>, Vec<Kind>) {
     let mut resources = Vec::new();
     for resource in controllers.iter().flat_map(|controller| controller.made.reads()) {
         if !resources.contains(resource) {
@@ -112,8 +112,8 @@ pub(crate) fn followed(controllers: &[Named]) -> (Vec<Resource>, Vec<Resource>) 
 }
 
 trait Startable: fmt::Debug + Send + Sync {
-    fn kind(&self) -> Resource;
-    fn reads(&self) -> &'static [Resource];
+    fn kind(&self) -> Kind;
+    fn reads(&self) -> &'static [Kind];
     fn start(self: Box<Self>, name: &'static str, workers: usize, around: &Around) -> Arc<dyn Running>;
 }
 
@@ -126,11 +126,11 @@ impl<C> fmt::Debug for Unstarted<C> {
 }
 
 impl<C: Controller> Startable for Unstarted<C> {
-    fn kind(&self) -> Resource {
+    fn kind(&self) -> Kind {
         self.0.kind()
     }
 
-    fn reads(&self) -> &'static [Resource] {
+    fn reads(&self) -> &'static [Kind] {
         self.0.reads()
     }
 
