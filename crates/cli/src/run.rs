@@ -5,7 +5,9 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{ArgAction, Args, ValueEnum};
+use sts_plus_operator::controllers::CONTROLLERS;
 use sts_plus_operator::operator::{self, Clients, Controllers, Settings};
 use sts_plus_operator::outbound::{Reach, Tcp};
 use sts_plus_operator::shell::cache::Scope;
@@ -31,9 +33,10 @@ pub(crate) struct Arguments {
         long,
         env = "STS_PLUS_CONTROLLERS",
         value_delimiter = ',',
-        default_value = "rollout-group,phased-rollout"
+        value_parser = known_controllers(),
+        default_values_t = default_controllers()
     )]
-    controllers: Vec<Controller>,
+    controllers: Vec<String>,
     /// Feature gates of the statefulset controller, as NAME=true or NAME=false: MaxUnavailableStatefulSet
     #[arg(long, env = "STS_PLUS_FEATURE_GATES", value_delimiter = ',', value_parser = gate)]
     feature_gates: Vec<FeatureGate>,
@@ -70,16 +73,15 @@ pub(crate) struct Arguments {
     pod_name: Option<String>,
 }
 
-/// A controller of the operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Controller {
-    /// Rolls the StatefulSets of a group one zone at a time
-    RolloutGroup,
-    /// Rolls a StatefulSet step by step, each after the checks of its gate have passed
-    PhasedRollout,
-    /// Replaces the StatefulSet controller of Kubernetes, which must not run beside it
-    #[value(name = "statefulset")]
-    StatefulSet,
+/// The names of controllers, and what each of them does.
+fn known_controllers() -> PossibleValuesParser {
+    CONTROLLERS.iter().map(|row| PossibleValue::new(row.name).help(row.about)).collect::<Vec<_>>().into()
+}
+
+/// The names of those that run by default.
+fn default_controllers() -> Vec<String> {
+    let rows = CONTROLLERS.iter().filter(|row| row.is_default);
+    rows.map(|row| row.name.to_owned()).collect()
 }
 
 /// A feature gate with its value.
@@ -142,11 +144,9 @@ pub(crate) async fn run(connection: &Connection, arguments: Arguments) -> Result
     let everywhere = arguments.namespace.is_empty();
     let scope = if everywhere { Scope::Cluster } else { Scope::Namespaces(arguments.namespace) };
     let clients = Clients::new(&config).context("cannot create a client from this configuration")?;
-    let controllers = Controllers {
-        rollout_group: arguments.controllers.contains(&Controller::RolloutGroup),
-        phased_rollout: arguments.controllers.contains(&Controller::PhasedRollout),
-        statefulset: arguments.controllers.contains(&Controller::StatefulSet),
-    };
+    let names: Vec<_> = arguments.controllers.iter().map(String::as_str).collect();
+    let controllers = Controllers::named(&names)
+        .map_err(|unknown| anyhow::anyhow!("there is no controller {unknown:?}"))?;
     let reach = Reach { loopback: arguments.allow_loopback, link_local: arguments.allow_link_local };
     let features = features(&arguments.feature_gates);
     let listener = Some(listener);

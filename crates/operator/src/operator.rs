@@ -1,6 +1,6 @@
 //! The whole operator as one future: dropping it stops everything at once, as a crash would.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sts_plus_planner::statefulset::world::Features;
@@ -8,28 +8,17 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::controllers::phased_rollout::{self, PhasedRollouts};
-use crate::controllers::rollout_group::{self, RolloutGroups};
-use crate::controllers::statefulset::{self, StatefulSets};
+pub use crate::controllers::Controllers;
 use crate::outbound::{Dial, Prometheus, Reach};
+use crate::runtime::{Around, Options, Running, extent, followed};
 use crate::shell::api::{Api, CALL_TIMEOUT};
-use crate::shell::cache::{Cache, Extent, Followed, Listener, Scope, Touched};
-use crate::shell::events::{self, Recorder};
+use crate::shell::cache::{Cache, Followed, Listener, Scope, Touched};
+use crate::shell::events;
 use crate::shell::executor::{Executor, Gate};
-use crate::shell::informing::Informing;
-use crate::shell::kinds;
 use crate::shell::lease::{self, Epoch, Leadership};
 use crate::shell::metrics::Metrics;
-use crate::shell::queue::Queue;
 use crate::shell::serve::{Health, serve};
-use crate::shell::surroundings::{Chance, Clock, Surroundings};
-
-/// Keys of one controller worked on at once: passes mostly wait for the API server, and one slow group must not hold up another.
-pub(crate) const WORKERS: usize = 8;
-
-/// The same for the statefulset controller, whose passes wait for several writes in a row, each of some milliseconds: fifty
-/// sets that roll at once do not wait for each other. A worker without a key costs nothing.
-const SET_WORKERS: usize = 64;
+use crate::shell::surroundings::Surroundings;
 
 /// How long passes under way may take to end when the process is asked to stop: no new write is sent then, and each that
 /// was has its time limit. A second more is for what comes after its answer.
@@ -59,32 +48,6 @@ pub struct Settings {
     pub listener: Option<TcpListener>,
     /// This process in events: normally the pod's name.
     pub instance: String,
-}
-
-/// Which controllers run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Controllers {
-    /// Rolls the sets of a group one zone at a time.
-    pub rollout_group: bool,
-    /// Rolls a set gate by gate.
-    pub phased_rollout: bool,
-    /// Creates and replaces the pods of sets, in the place of Kubernetes' own controller.
-    pub statefulset: bool,
-}
-
-impl Controllers {
-    /// All that any cluster can use: one that controls sets itself must not have a second one do so.
-    pub const ALL: Self = Self { rollout_group: true, phased_rollout: true, statefulset: false };
-
-    /// The names of those that run.
-    fn names(self) -> Vec<&'static str> {
-        let all = [
-            (self.rollout_group, rollout_group::NAME),
-            (self.phased_rollout, phased_rollout::NAME),
-            (self.statefulset, statefulset::NAME),
-        ];
-        all.into_iter().filter(|(runs, _)| *runs).map(|(_, name)| name).collect()
-    }
 }
 
 /// One client per purpose, so that a stalled connection of one does not hold up another: above all, the lease is
@@ -134,6 +97,7 @@ pub async fn run(
 ) {
     let clients = clients.into();
     let surroundings = settings.surroundings;
+    metrics.read_clock(&surroundings.clock);
     let api = |client| Api::new(client, metrics.clone()).within(surroundings.clone());
     let mut tasks = JoinSet::new();
     let (recorder, sender) = events::channel(api(clients.events), settings.instance);
@@ -162,13 +126,20 @@ pub async fn run(
     }
     let mut listed_in = leadership.current();
 
-    let queues = Queues::new(&surroundings.chance);
-    let running = settings.controllers;
-    let kinds = kinds::asked_by(&running.names());
-    let extent = if running.statefulset { Extent::Controlling } else { Extent::Steering };
-    let followed = Followed { kinds: &kinds, scope: &settings.scope, extent };
-    let cache =
-        Cache::follow(&api(clients.watches), followed, &recorder, &queues.listener(running), &mut tasks);
+    let options = Options { features: settings.features };
+    let controllers = settings.controllers.registrations().iter();
+    let controllers: Vec<_> = controllers.map(|registration| registration.make(&options)).collect();
+    let kinds = followed(&controllers);
+    let followed = Followed { kinds: &kinds, scope: &settings.scope, extent: extent(&controllers) };
+    // What is touched before the controllers run is among everything that they are asked to look at then.
+    let running: Arc<OnceLock<Vec<Arc<dyn Running>>>> = Arc::default();
+    let listening = Arc::clone(&running);
+    let listener: Listener = Arc::new(move |touched: Touched| {
+        for controller in listening.get().into_iter().flatten() {
+            controller.touched(&touched);
+        }
+    });
+    let cache = Cache::follow(&api(clients.watches), followed, &recorder, &listener, &mut tasks);
     let (complete, complete_view) = watch::channel(None);
     let (listed, listed_view) = watch::channel(None);
     let gate = Gate::warm(leadership.clone(), complete_view, listed_view);
@@ -176,10 +147,21 @@ pub async fn run(
     let executor = Arc::new(Executor::new(api(clients.writes.clone()), cache.clone(), gate));
     // Secrets are read with a client of their own: a slow answer must not hold up writes.
     let prometheus = Prometheus::new(api(clients.secrets), settings.reach, settings.dial);
-    let asking = (api(clients.writes), prometheus);
-    let around = (&cache, &recorder, &metrics);
-    let work = Work::new(queues, around, &executor, asking, settings.features, surroundings.clock);
-    let mut workers = work.start();
+    let around = Around {
+        cache: cache.clone(),
+        executor: Arc::clone(&executor),
+        api: api(clients.writes),
+        prometheus,
+        recorder,
+        metrics,
+        clock: surroundings.clock,
+    };
+    let controllers = controllers.into_iter().map(|controller| controller.start(&around)).collect();
+    let controllers: &Vec<_> = running.get_or_init(|| controllers);
+    let mut workers = JoinSet::new();
+    for controller in controllers {
+        Arc::clone(controller).start(&mut workers);
+    }
 
     let mut term: Option<Epoch> = None;
     loop {
@@ -200,13 +182,12 @@ pub async fn run(
                     listed.send_replace(Some(epoch));
                 }
                 complete.send_replace(Some(epoch));
-                work.enqueue_all(running);
+                controllers.iter().for_each(|controller| controller.enqueue_all());
             }
         }
     }
 
-    work.queues.close();
-    work.informing.close();
+    controllers.iter().for_each(|controller| controller.close());
     let drained = tokio::time::timeout(DRAIN_LIMIT, async { while workers.join_next().await.is_some() {} });
     if drained.await.is_err() {
         tracing::warn!("passes under way did not end in time");
@@ -221,112 +202,6 @@ pub async fn run(
     let released = async { while lease_loop.join_next().await.is_some() {} };
     if tokio::time::timeout(RELEASE_LIMIT, released).await.is_err() {
         tracing::warn!("the lease could not be released in time: it runs out by itself");
-    }
-}
-
-/// The keys of each controller.
-#[derive(Debug)]
-struct Queues {
-    groups: Arc<Queue<rollout_group::Key>>,
-    phased: Arc<Queue<phased_rollout::Key>>,
-    sets: Arc<Queue<statefulset::Key>>,
-}
-
-impl Queues {
-    fn new(chance: &Chance) -> Self {
-        Self {
-            groups: Arc::new(Queue::new(chance.clone())),
-            phased: Arc::new(Queue::new(chance.clone())),
-            sets: Arc::new(Queue::new(chance.clone())),
-        }
-    }
-
-    /// Puts whatever is touched into the queues of the controllers that run.
-    fn listener(&self, running: Controllers) -> Listener {
-        let (groups, phased) = (Arc::clone(&self.groups), Arc::clone(&self.phased));
-        let sets = Arc::clone(&self.sets);
-        Arc::new(move |touched| {
-            if touched == Touched::Confirmed {
-                groups.confirmed();
-                phased.confirmed();
-                sets.confirmed();
-            }
-            if running.statefulset {
-                statefulset::enqueue(&sets, &touched);
-            }
-            if let Some(key) = rollout_group::key_of(&touched).filter(|_| running.rollout_group) {
-                groups.add(key);
-            }
-            if let Some(key) = phased_rollout::key_of(&touched).filter(|_| running.phased_rollout) {
-                phased.add(key);
-            }
-        })
-    }
-
-    fn close(&self) {
-        self.groups.close();
-        self.phased.close();
-        self.sets.close();
-    }
-}
-
-/// The controllers at work.
-#[derive(Debug)]
-struct Work {
-    queues: Queues,
-    groups: Arc<RolloutGroups>,
-    phased: Arc<PhasedRollouts>,
-    sets: Arc<StatefulSets>,
-    informing: Informing,
-}
-
-impl Work {
-    fn new(
-        queues: Queues,
-        (cache, recorder, metrics): (&Cache, &Recorder, &Metrics),
-        executor: &Arc<Executor>,
-        asking: (Api, Prometheus),
-        features: Features,
-        clock: Clock,
-    ) -> Self {
-        let acting = (Arc::clone(executor), asking.0.clone());
-        let set_keys = Arc::clone(&queues.sets);
-        let sets = StatefulSets::new(set_keys, cache.clone(), acting, recorder, metrics.clone(), features);
-        let (cache, recorder, metrics) = (|| cache.clone(), || recorder.clone(), || metrics.clone());
-        let (group_keys, phased_keys) = (Arc::clone(&queues.groups), Arc::clone(&queues.phased));
-        let informing = Informing::new(Arc::clone(executor), rollout_group::wake(&group_keys));
-        let acting = (Arc::clone(executor), informing.clone());
-        let groups = RolloutGroups::new(group_keys, cache(), acting, recorder(), metrics(), clock);
-        let acting = Arc::clone(executor);
-        let phased = PhasedRollouts::new(phased_keys, cache(), acting, asking, recorder(), metrics());
-        Self { queues, groups: Arc::new(groups), phased: Arc::new(phased), sets: Arc::new(sets), informing }
-    }
-
-    fn start(&self) -> JoinSet<()> {
-        let mut workers = JoinSet::new();
-        workers.spawn(self.informing.clone().run());
-        for _ in 0..WORKERS {
-            let (groups, phased) = (Arc::clone(&self.groups), Arc::clone(&self.phased));
-            workers.spawn(async move { groups.work().await });
-            workers.spawn(async move { phased.work().await });
-        }
-        for _ in 0..SET_WORKERS {
-            let sets = Arc::clone(&self.sets);
-            workers.spawn(async move { sets.work().await });
-        }
-        workers
-    }
-
-    fn enqueue_all(&self, running: Controllers) {
-        if running.rollout_group {
-            self.groups.enqueue_all();
-        }
-        if running.phased_rollout {
-            self.phased.enqueue_all();
-        }
-        if running.statefulset {
-            self.sets.enqueue_all();
-        }
     }
 }
 

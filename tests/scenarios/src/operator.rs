@@ -36,13 +36,13 @@ impl Operator {
         instance: &str,
         features: Features,
     ) -> Self {
-        let controllers = Controllers { rollout_group: false, phased_rollout: false, statefulset: true };
+        let controllers = Controllers::named(&["statefulset"]).unwrap();
         Self::launch(client, Settings { controllers, features, ..settings(outside, scope, instance) })
     }
 
     /// Starts one that controls StatefulSets and rolls their groups, on a cluster that has nobody else for either.
     pub fn start_with_native(outside: &Outside, client: Client, scope: Scope, instance: &str) -> Self {
-        let controllers = Controllers { rollout_group: true, phased_rollout: false, statefulset: true };
+        let controllers = Controllers::named(&["rollout-group", "statefulset"]).unwrap();
         Self::launch(client, Settings { controllers, ..settings(outside, scope, instance) })
     }
 
@@ -97,7 +97,7 @@ impl Operator {
 fn settings(outside: &Outside, scope: Scope, instance: &str) -> Settings {
     Settings {
         scope,
-        controllers: Controllers::ALL,
+        controllers: Controllers::default(),
         features: Features::default(),
         // The servers that scenarios ask listen on loopback.
         reach: Reach { loopback: true, link_local: false },

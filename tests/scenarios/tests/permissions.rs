@@ -98,9 +98,9 @@ fn least_role() -> Vec<PolicyRule> {
 fn roll_with_the_least_role(assets: &Assets) -> Completion {
     let runtime = Runtime::new().unwrap();
     let cluster: Arc<dyn Cluster> = Arc::new(runtime.block_on(RealCluster::start(assets, true)).unwrap());
-    let groups_only = Controllers { rollout_group: true, phased_rollout: false, statefulset: false };
+    let groups_only = Controllers::named(&["rollout-group"]).unwrap();
     runtime.block_on(least(&cluster, "least-role", groups_only));
-    runtime.block_on(least(&cluster, "least-role-by-default", Controllers::ALL));
+    runtime.block_on(least(&cluster, "least-role-by-default", Controllers::default()));
     Completion::Completed
 }
 
@@ -108,6 +108,7 @@ fn roll_with_the_least_role(assets: &Assets) -> Completion {
 /// permitted is asked for once for each set and then as often as a denied right is tried again, not in each pass or for each
 /// pod. PhasedRollouts, which may not be listed, keep nobody waiting.
 async fn least(cluster: &Arc<dyn Cluster>, name: &str, controllers: Controllers) {
+    let is_phased = controllers.registrations().iter().any(|one| one.name() == "phased-rollout");
     let mut scene = Scene::new(cluster, name).await;
     scene.lacks_permission = true;
     let zones = three_zones(3);
@@ -134,7 +135,7 @@ async fn least(cluster: &Arc<dyn Cluster>, name: &str, controllers: Controllers)
         .await;
     assert_eq!(ready(address).await, "leading");
     let mut missing = vec![("patch", "statefulsets"), ("patch", "statefulsets/status"), ("create", "events")];
-    missing.extend(controllers.phased_rollout.then_some(("watch", "phasedrollouts")));
+    missing.extend(is_phased.then_some(("watch", "phasedrollouts")));
     for (verb, resource) in missing {
         let labels = format!("verb=\"{verb}\",resource=\"{resource}\",namespace=\"{}\"", scene.namespace);
         let line = format!("sts_plus_missing_permissions{{{labels}}} 1");
@@ -372,7 +373,7 @@ fn start(operators: &mut JoinSet<()>, client: Client, namespace: &str, stop: &wa
 fn settings(namespace: &str) -> Settings {
     Settings {
         scope: Scope::Namespaces(vec![namespace.to_owned()]),
-        controllers: Controllers::ALL,
+        controllers: Controllers::default(),
         features: Features::default(),
         reach: Reach { loopback: true, link_local: false },
         dial: Arc::new(Tcp),

@@ -209,11 +209,11 @@ async fn on_stage(
     let nodes = HollowNodes::new(Client::new(net.server.clone(), NAMESPACE), nodes).start();
     let apart = net.plan.has(Fault::StoppedController);
     for number in 0..OPERATORS {
-        let controllers = Controllers { statefulset: !apart, ..Controllers::ALL };
+        let controllers = if apart { Controllers::default() } else { Controllers::all() };
         tasks.spawn(lives(net.clone(), Who::Operator(number), controllers, seed, dawn));
     }
     if apart {
-        let controllers = Controllers { rollout_group: false, phased_rollout: false, statefulset: true };
+        let controllers = Controllers::named(&["statefulset"]).unwrap_or_default();
         tasks.spawn(lives(net.clone(), Who::StatefulSets, controllers, seed, dawn));
     }
     let mut people = People::new(net, cast, seed);
@@ -378,7 +378,7 @@ async fn lives(net: Net, who: Who, controllers: Controllers, seed: u64, dawn: Ti
         let surroundings = Surroundings { clock, chance: Chance::seeded(dice.draw()) };
         let settings = Settings {
             scope: Scope::Cluster,
-            controllers,
+            controllers: controllers.clone(),
             features: Features::default(),
             reach: Reach::default(),
             dial: Arc::new(Way::new(&net, &link.name, seed)),

@@ -100,7 +100,7 @@ impl Cluster {
 fn settings(network: Network) -> Settings {
     Settings {
         scope: Scope::Cluster,
-        controllers: Controllers { statefulset: true, ..Controllers::ALL },
+        controllers: Controllers::all(),
         features: Features::default(),
         // Pods, and what the user runs beside the playground, listen on loopback.
         reach: Reach { loopback: true, link_local: false },

@@ -1,38 +1,98 @@
-//! The controllers: each builds its world from the caches, plans, and has the executor act.
+//! The controllers: each says whom a change concerns, builds its world from the caches, and plans. [`crate::runtime`] does
+//! everything else.
 
 pub mod phased_rollout;
-mod probes;
 pub mod rollout_group;
 pub mod statefulset;
 mod stretches;
 #[cfg(test)]
-mod test_server;
+pub(crate) mod test_server;
 mod trouble;
 mod unobserved;
 mod unreported;
 
-use std::sync::Arc;
-use std::time::Duration;
+use phased_rollout::PhasedRollouts;
+use rollout_group::RolloutGroups;
+use statefulset::StatefulSets;
 
-use jiff::Timestamp;
-use sts_plus_planner::set::SetRow;
-use tokio::time::Instant;
+use crate::runtime::{Registration, Row, made};
 
-use crate::shell::api::Kind;
-use crate::shell::events::Regarding;
+/// Keys worked on at once: passes mostly wait for the API server, and one slow domain must not hold up another.
+pub(crate) const WORKERS: usize = 8;
 
-/// A set, as events name it.
-fn regarding(set: &SetRow) -> Regarding {
-    Regarding {
-        resource: Kind::StatefulSet,
-        namespace: Arc::clone(&set.namespace),
-        name: Arc::clone(&set.name),
-        uid: Arc::clone(&set.uid),
+/// The same for the statefulset controller, whose passes wait for several writes in a row, each of some milliseconds: fifty
+/// sets that roll at once do not wait for each other. A worker without a key costs nothing.
+const SET_WORKERS: usize = 64;
+
+/// The controllers there are. The command line, the chart's documentation and the tests read this table.
+pub const CONTROLLERS: &[Row] = &[
+    Row {
+        name: "rollout-group",
+        is_default: true,
+        workers: WORKERS,
+        about: "Rolls the sets of a group one zone at a time",
+        make: |_| made(RolloutGroups),
+    },
+    Row {
+        name: "phased-rollout",
+        is_default: true,
+        workers: WORKERS,
+        about: "Rolls a set gate by gate, each after its checks have passed",
+        make: |_| made(PhasedRollouts),
+    },
+    Row {
+        name: "statefulset",
+        // A cluster that controls sets itself must not have a second one do so.
+        is_default: false,
+        workers: SET_WORKERS,
+        about: "Creates and replaces the pods of sets, in the place of Kubernetes' own controller, which must not run then",
+        make: |options| made(StatefulSets::new(options.features)),
+    },
+];
+
+/// The controllers to run: rows of [`CONTROLLERS`], and any others that whoever embeds the operator brings along.
+#[derive(Clone, Debug)]
+pub struct Controllers(Vec<Registration>);
+
+impl Default for Controllers {
+    /// Those that run where nobody chooses.
+    fn default() -> Self {
+        Self(CONTROLLERS.iter().filter(|row| row.is_default).map(Registration::from).collect())
     }
 }
 
-/// When a point of wall-clock time will be, on the clock that timers run on, for a time of day that was read when that clock
-/// showed `started`. Both are read at once, before anything is waited for: whoever sets the one later on does not move it.
-fn later(started: Instant, at: Timestamp, now: Timestamp) -> Instant {
-    started + Duration::try_from(at.duration_since(now)).unwrap_or_default()
+impl Controllers {
+    /// Every row: for a cluster without a StatefulSet controller of its own.
+    pub fn all() -> Self {
+        Self(CONTROLLERS.iter().map(Registration::from).collect())
+    }
+
+    /// The rows with these names, in the order of the table; otherwise a name that no row has.
+    pub fn named<'n>(names: &[&'n str]) -> Result<Self, &'n str> {
+        let is_known = |name: &str| CONTROLLERS.iter().any(|row| row.name == name);
+        if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+            return Err(unknown);
+        }
+        let rows = CONTROLLERS.iter().filter(|row| names.contains(&row.name));
+        Ok(Self(rows.map(Registration::from).collect()))
+    }
+
+    /// These, and one more in the place of one of the same name.
+    #[must_use]
+    pub fn and(mut self, registration: Registration) -> Self {
+        match self.0.iter_mut().find(|known| known.name() == registration.name()) {
+            Some(known) => *known = registration,
+            None => self.0.push(registration),
+        }
+        self
+    }
+
+    /// What is to be run.
+    pub fn registrations(&self) -> &[Registration] {
+        &self.0
+    }
 }
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

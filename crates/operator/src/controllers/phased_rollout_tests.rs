@@ -12,18 +12,16 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::super::test_server::{Server, refusal};
-use super::{Key, Passed, PhasedRollouts, manager_of_partition};
-use crate::operator::WORKERS;
-use crate::outbound::{Prometheus, Reach, Tcp};
+use super::super::test_server::{Ground, Server, refusal};
+use super::{Key, PhasedRollouts, manager_of_partition};
+use crate::controllers::WORKERS;
+use crate::runtime::{Passed, Running, Runtime};
 use crate::shell::api::Kind;
-use crate::shell::cache::{Cache, Scope};
-use crate::shell::events;
-use crate::shell::executor::{Executor, Gate};
+use crate::shell::cache::{Cache, Touched};
+use crate::shell::executor::Gate;
 use crate::shell::lease::Leadership;
-use crate::shell::metrics::Metrics;
-use crate::shell::queue::Queue;
-use crate::shell::surroundings::{Clock, Step, Surroundings};
+use crate::shell::queue::Outcome;
+use crate::shell::surroundings::{Clock, Step};
 
 const REFUSED: &str =
     "Internal error occurred: failed calling webhook \"guard.example.com\": failed to call webhook";
@@ -32,8 +30,7 @@ struct Bench {
     server: Server,
     events: Server,
     cache: Cache,
-    queue: Arc<Queue<Key>>,
-    rollouts: Arc<PhasedRollouts>,
+    rollouts: Arc<Runtime<PhasedRollouts>>,
     tasks: JoinSet<()>,
 }
 
@@ -43,10 +40,7 @@ impl Bench {
     }
 
     fn at(clock: Clock) -> Self {
-        Self::with(clock, |leadership| {
-            let listed = watch::channel(leadership.current()).1;
-            Gate::new(leadership, listed)
-        })
+        Self::with(clock, Ground::listed)
     }
 
     /// A leader whose caches are those of a standby: nothing was listed in its term.
@@ -59,27 +53,9 @@ impl Bench {
 
     fn with(clock: Clock, gate: impl FnOnce(Leadership) -> Gate) -> Self {
         let (server, reports) = (Server::default(), Server::default());
-        let mut tasks = JoinSet::new();
-        let (recorder, sender) = events::channel(reports.api(), "pod-1".to_owned());
-        tasks.spawn(sender.run());
-        let api = server.api().within(Surroundings { clock, ..Surroundings::default() });
-        // Following nothing: the rows come from the test.
-        let followed = (&[][..], &Scope::Namespaces(Vec::new()));
-        let cache = Cache::start(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
-        let executor = Executor::new(api.clone(), cache.clone(), gate(Leadership::always()));
-        let executor = Arc::new(executor);
-        let queue = Arc::<Queue<_>>::default();
-        let prometheus =
-            Prometheus::new(api.clone(), Reach { loopback: false, link_local: false }, Arc::new(Tcp));
-        let rollouts = PhasedRollouts::new(
-            Arc::clone(&queue),
-            cache.clone(),
-            executor,
-            (api, prometheus),
-            recorder,
-            Metrics::new(),
-        );
-        Self { server, events: reports, cache, queue, rollouts: Arc::new(rollouts), tasks }
+        let Ground { around, tasks } = Ground::with(server.api(), reports.api(), (clock, &[]), gate);
+        let rollouts = Arc::new(Runtime::new("phased-rollout", WORKERS, PhasedRollouts, &around));
+        Self { server, events: reports, cache: around.cache, rollouts, tasks }
     }
 
     /// A set that a rollout holds and somebody else has released, with its pods.
@@ -101,21 +77,13 @@ impl Bench {
     }
 
     async fn pass(&self) -> bool {
-        self.rollouts.pass(&key("gated")).await.is_ok()
+        !matches!(self.rollouts.pass(&key("gated")).await, Passed::Halted { .. } | Passed::Endless)
     }
 
     /// How often it was reported of an object.
     async fn reports(&self, name: &str, reason: &str) -> Vec<u64> {
         let reported = self.events.reported_of(name).await;
         reported.into_iter().filter(|(known, _)| known == reason).map(|(_, count)| count).collect()
-    }
-
-    /// As many workers as the operator has.
-    fn work(&mut self) {
-        for _ in 0..WORKERS {
-            let rollouts = Arc::clone(&self.rollouts);
-            self.tasks.spawn(async move { rollouts.work().await });
-        }
     }
 }
 
@@ -273,7 +241,8 @@ async fn a_finalizer_that_is_refused_is_reported_by_one_event() {
     }
     assert_eq!(bench.reports("gated", "WriteRefused").await, [1]);
     assert!(bench.pass().await);
-    assert!(bench.rollouts.refused.lock().unwrap().is_empty(), "after a success it is news again");
+    let refused = bench.rollouts.with_memory(&key("gated"), |memory| memory.refused.take());
+    assert_eq!(refused, Some(None), "after a success it is news again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -379,7 +348,7 @@ async fn b_a14_8_a_mark_outside_of_the_domain_is_found_before_the_finalizer_is_r
         Some(list("60", &[set("web-2", None, 0, "51"), other])),
     );
     let passed = bench.rollouts.pass(&key("gated")).await;
-    assert!(matches!(passed, Ok(Passed::Moved)), "the next pass is in the lane of that set: {passed:?}");
+    assert!(matches!(passed, Passed::Moved), "the next pass is in the lane of that set: {passed:?}");
     assert_eq!(bench.server.take(), ["GET statefulsets"], "the finalizer stays");
 }
 
@@ -419,7 +388,7 @@ async fn a_set_that_turns_out_to_be_in_a_group_is_released_in_the_lane_of_that_g
     };
     prepare();
     let passed = bench.rollouts.pass(&key("gated")).await;
-    assert!(matches!(passed, Ok(Passed::Moved)), "{passed:?}");
+    assert!(matches!(passed, Passed::Moved), "{passed:?}");
     let asked = bench.server.take();
     assert!(asked.iter().all(|asked| asked.starts_with("GET")), "nothing is written in that lane: {asked:?}");
     prepare();
@@ -443,22 +412,22 @@ async fn a_group_whose_writes_hang_leaves_workers_for_the_rollouts_of_others() {
         bench.see(Kind::Pod, &pod("web", ordinal));
     }
     bench.see(Kind::PhasedRollout, &rollout("gated", "web", None));
-    bench.work();
+    bench.rollouts.start_workers(&mut bench.tasks);
     for number in 0..slow {
-        bench.queue.add(key(&format!("slow-{number}")));
+        bench.rollouts.queue().add(key(&format!("slow-{number}")));
     }
-    bench.queue.add(key("gated"));
+    bench.rollouts.queue().add(key("gated"));
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(bench.server.take(), ["PATCH phasedrollouts/slow-0", "PATCH phasedrollouts/gated"]);
 
     // It rolls on, however often those of the other group are touched meanwhile.
     for number in 0..slow {
-        bench.queue.add(key(&format!("slow-{number}")));
+        bench.rollouts.queue().add(key(&format!("slow-{number}")));
     }
     let mut taken_up = rollout("gated", "web", Some(&managing()));
     taken_up["metadata"]["resourceVersion"] = json!("101");
     bench.see(Kind::PhasedRollout, &taken_up);
-    bench.queue.add(key("gated"));
+    bench.rollouts.queue().add(key("gated"));
     tokio::time::sleep(Duration::from_millis(1)).await;
     let asked = bench.server.take();
     let written: Vec<_> = asked.iter().filter(|asked| !asked.starts_with("GET")).collect();
@@ -472,7 +441,7 @@ async fn a_clock_that_is_set_back_while_a_pass_writes_does_not_move_the_next_loo
     let clock = Clock::at("2026-01-02T00:00:00Z".parse().unwrap()).with_steps([step]);
     let bench = Bench::at(clock).holding();
     bench.server.slow_down(Duration::from_secs(1));
-    let Ok(Passed::Planned { wake_at }) = bench.rollouts.pass(&key("gated")).await else { panic!("planned") };
+    let Passed::Ended { wake_at, .. } = bench.rollouts.pass(&key("gated")).await else { panic!("planned") };
     assert!(started.elapsed() >= Duration::from_secs(1), "a write was under way when the clock was set");
     assert_eq!(wake_at, Some(started + Duration::from_mins(10)), "so long a contest is remembered");
 }
@@ -526,7 +495,7 @@ async fn a_rollout_that_is_gone_leaves_no_lane() {
     let gone = |resource, object: &Value| {
         bench.cache.store().remove(resource, &object.to_string());
     };
-    let lanes = || bench.rollouts.executor.lanes();
+    let lanes = || bench.rollouts.lanes();
     // There is no set yet, so that it has a lane of its own.
     let row = rollout("gated", "web", Some(&managing()));
     bench.see(Kind::PhasedRollout, &row);
@@ -545,5 +514,89 @@ async fn a_rollout_that_is_gone_leaves_no_lane() {
     gone(Kind::PhasedRollout, &last);
     bench.pass().await;
     assert_eq!(lanes(), []);
-    assert!(super::lock(&bench.rollouts.domains).is_empty());
+    assert_eq!(bench.rollouts.kept(), 0);
+}
+
+/// A rollout of `web`, whose group has another set with a pod that is not Ready; what it is about to do is refused.
+fn refused(bench: &Bench, status: &Value, (current, update): (&str, &str)) {
+    let mut web = set("web", Some("g"), 2, "3");
+    web["metadata"]["annotations"] = json!({ keys::PHASED_ROLLOUT: "gated" });
+    web["status"]["currentRevision"] = json!(current);
+    web["status"]["updateRevision"] = json!(update);
+    bench.see(Kind::StatefulSet, &web);
+    bench.see(Kind::StatefulSet, &set("other", Some("g"), 2, "3"));
+    for (name, ordinal, revision) in
+        [("web", 0, "old"), ("web", 1, "new"), ("other", 0, "new"), ("other", 1, "new")]
+    {
+        let mut pod = pod(name, ordinal);
+        pod["metadata"]["labels"]["controller-revision-hash"] = json!(revision);
+        if (name, ordinal) == ("other", 1) {
+            pod["status"]["conditions"][0]["status"] = json!("False");
+        }
+        bench.see(Kind::Pod, &pod);
+    }
+    bench.see(Kind::PhasedRollout, &rollout("gated", "web", Some(status)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_is_refused_because_of_another_set_of_the_group_is_looked_at_again_when_that_changes() {
+    let gate = json!({
+        "status": "WaitForChecks", "partition": 0, "replicas": 2, "startTime": "2026-01-01T00:00:00Z",
+        "consecutiveSuccessfulChecks": 0, "consecutiveFailedChecks": 0, "totalFailedChecks": 0
+    });
+    let target = json!({ "name": "web", "uid": "uid-web" });
+    let failure = json!({
+        "revision": "new", "reason": "ChecksFailed", "message": "no", "time": "2026-01-01T00:00:00Z", "action": "Rollback"
+    });
+    let rollback = json!({
+        "observedGeneration": 1, "phase": "RollingBack", "target": target, "partition": 2, "updateRevision": "new",
+        "previousRevision": "old", "failure": failure
+    });
+    let revert = json!({
+        "observedGeneration": 1, "phase": "RollingBack", "target": target, "partition": 2, "updateRevision": "old",
+        "previousRevision": "old"
+    });
+    let verification = json!({
+        "observedGeneration": 1, "phase": "Rolling", "target": target, "partition": 2, "updateRevision": "old",
+        "previousRevision": "older", "rollingPodStatus": gate
+    });
+    for (what, status, revisions) in [
+        ("rollback", rollback, ("old", "new")),
+        ("revert", revert, ("old", "old")),
+        ("verification", verification, ("old", "old")),
+    ] {
+        let bench = Bench::new();
+        refused(&bench, &status, revisions);
+        assert!(bench.pass().await, "{what}");
+        let asked = bench.server.asked.lock().unwrap().clone();
+        assert!(asked.iter().all(|(method, ..)| *method != Method::DELETE), "{what}: refused");
+        let put = asked.iter().find(|(method, ..)| *method == Method::PUT);
+        let status = put.map(|(.., body)| body["status"].clone()).unwrap_or_default();
+        assert!(
+            status["message"].as_str().is_some_and(|message| message.contains("other")),
+            "{what}: {status}"
+        );
+        // Any set of the group, also one that joins or leaves it.
+        for set in ["other", "newcomer"] {
+            let touched = Touched::Set { namespace: "ns".into(), set: set.into(), group: Some("g".into()) };
+            bench.rollouts.touched(&touched);
+            assert_eq!(bench.rollouts.queue().depth(), 1, "{what}: {set}");
+            let queue = bench.rollouts.queue();
+            let next = queue.next().await.expect("a key");
+            queue.done(&next, Outcome::Settled);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_in_a_group_of_too_many_sets_is_not_woken_by_each_of_them() {
+    let bench = Bench::new();
+    bench.see(Kind::PhasedRollout, &rollout("gated", "n000", Some(&managing())));
+    for number in 0..=MAX_MEMBERS {
+        bench.see(Kind::StatefulSet, &set(&format!("n{number:03}"), Some("g"), 0, "3"));
+    }
+    bench.pass().await;
+    let touched = Touched::Set { namespace: "ns".into(), set: "n007".into(), group: Some("g".into()) };
+    bench.rollouts.touched(&touched);
+    assert_eq!(bench.rollouts.queue().depth(), 0);
 }

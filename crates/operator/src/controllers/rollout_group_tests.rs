@@ -8,21 +8,18 @@ use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use sts_plus_api::keys;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::super::test_server::{Server, refusal};
-use super::{Key, RolloutGroups, wake};
-use crate::operator::WORKERS;
+use super::super::test_server::{Ground, Server, refusal};
+use super::{Key, RolloutGroups};
+use crate::controllers::WORKERS;
+use crate::runtime::Runtime;
 use crate::shell::api::Kind;
-use crate::shell::cache::{Cache, Scope};
-use crate::shell::events;
-use crate::shell::executor::{Domain, Executor, Gate};
-use crate::shell::informing::Informing;
-use crate::shell::lease::Leadership;
+use crate::shell::cache::Cache;
+use crate::shell::executor::Domain;
 use crate::shell::metrics::Metrics;
-use crate::shell::queue::{Outcome, Queue};
+use crate::shell::queue::Outcome;
 use crate::shell::surroundings::{Clock, Step};
 
 const FAILED: &str =
@@ -66,8 +63,7 @@ struct Bench {
     server: Server,
     events: Server,
     cache: Cache,
-    queue: Arc<Queue<Key>>,
-    groups: Arc<RolloutGroups>,
+    groups: Arc<Runtime<RolloutGroups>>,
     metrics: Metrics,
     tasks: JoinSet<()>,
 }
@@ -79,24 +75,11 @@ impl Bench {
 
     fn at(clock: Clock) -> Self {
         let (server, reports) = (Server::default(), Server::default());
-        let mut tasks = JoinSet::new();
-        let (recorder, sender) = events::channel(reports.api(), "pod-1".to_owned());
-        tasks.spawn(sender.run());
-        let api = server.api();
-        // Following nothing: the rows come from the test.
-        let followed = (&[][..], &Scope::Namespaces(Vec::new()));
-        let cache = Cache::start(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
-        let leadership = Leadership::always();
-        let gate = Gate::new(leadership.clone(), watch::channel(leadership.current()).1);
-        let executor = Arc::new(Executor::new(api, cache.clone(), gate));
-        let (queue, metrics) = (Arc::<Queue<_>>::default(), Metrics::new());
-        let informing = Informing::new(Arc::clone(&executor), wake(&queue));
-        tasks.spawn(informing.clone().run());
-        let acting = (executor, informing);
-        let keys = Arc::clone(&queue);
-        let groups = RolloutGroups::new(keys, cache.clone(), acting, recorder, metrics.clone(), clock);
-        let groups = Arc::new(groups);
-        let bench = Self { server, events: reports, cache, queue, groups, metrics, tasks };
+        let Ground { around, mut tasks } = Ground::new(server.api(), reports.api(), clock);
+        let groups = Arc::new(Runtime::new("rollout-group", WORKERS, RolloutGroups, &around));
+        groups.inform(&mut tasks);
+        let (cache, metrics) = (around.cache, around.metrics);
+        let bench = Self { server, events: reports, cache, groups, metrics, tasks };
         bench.see_group("g", ["a", "b"]);
         bench
     }
@@ -118,7 +101,7 @@ impl Bench {
     }
 
     async fn pass(&self) -> Outcome {
-        let outcome = self.groups.pass(&domain("g")).await;
+        let outcome = self.groups.look_at(&group("g")).await;
         tokio::time::sleep(Duration::from_millis(1)).await;
         outcome
     }
@@ -129,8 +112,8 @@ impl Bench {
     }
 }
 
-fn domain(group: &str) -> Domain {
-    Domain { namespace: "ns".into(), group: group.into() }
+fn group(name: &str) -> Key {
+    Key::Group(Domain { namespace: "ns".into(), group: name.into() })
 }
 
 fn once(reason: &str) -> (String, u64) {
@@ -234,8 +217,9 @@ async fn an_annotation_that_cannot_be_removed_from_a_set_without_a_group_is_repo
     for _ in 0..8 {
         bench.server.prepare(Method::PATCH, "statefulsets/left", Some(refusal(500, FAILED)));
     }
+    let key = Key::Ungrouped { namespace: "ns".into(), set: "left".into() };
     for _ in 0..4 {
-        assert_eq!(bench.groups.release(&"ns".into(), &"left".into()), Outcome::Settled);
+        assert_eq!(bench.groups.look_at(&key).await, Outcome::Settled);
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert_eq!(bench.reported_of("left").await, [once("WriteRefused")]);
@@ -244,8 +228,8 @@ async fn an_annotation_that_cannot_be_removed_from_a_set_without_a_group_is_repo
     left["metadata"]["annotations"] = json!({});
     left["metadata"]["resourceVersion"] = json!("101");
     bench.see(Kind::StatefulSet, &left);
-    bench.groups.release(&"ns".into(), &"left".into());
-    assert!(bench.groups.memory().warned.is_empty(), "nothing is kept of it");
+    bench.groups.look_at(&key).await;
+    assert_eq!(bench.groups.kept(), 0, "nothing is kept of it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,22 +239,19 @@ async fn a_group_whose_deletions_hang_leaves_workers_for_other_groups() {
         bench.server.prepare(Method::DELETE, "pods/a-", None);
     }
     bench.see_group("other", ["c", "d"]);
-    for _ in 0..WORKERS {
-        let groups = Arc::clone(&bench.groups);
-        bench.tasks.spawn(async move { groups.work().await });
-    }
+    bench.groups.start_workers(&mut bench.tasks);
     // Touched again and again, as a group is whose pods change.
     for _ in 0..3 * WORKERS {
-        bench.queue.add(Key::Group(domain("g")));
+        bench.groups.queue().add(group("g"));
         tokio::task::yield_now().await;
     }
-    bench.queue.add(Key::Group(domain("other")));
+    bench.groups.queue().add(group("other"));
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(bench.server.deletions(), ["a-0", "a-1", "c-0", "c-1"]);
     bench.see(Kind::Pod, &pod("c", 0, "new", 20));
     bench.see(Kind::Pod, &pod("c", 1, "new", 21));
-    bench.queue.add(Key::Group(domain("g")));
-    bench.queue.add(Key::Group(domain("other")));
+    bench.groups.queue().add(group("g"));
+    bench.groups.queue().add(group("other"));
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(bench.server.deletions(), ["d-0", "d-1"]);
 }
@@ -287,7 +268,7 @@ async fn a_clock_that_is_set_back_while_a_pass_writes_does_not_move_the_next_loo
     young["metadata"]["annotations"] = json!({ "rollout-max-unavailable": "3" });
     bench.see(Kind::StatefulSet, &young);
     bench.server.slow_down(Duration::from_secs(1));
-    let outcome = bench.groups.pass(&domain("g")).await;
+    let outcome = bench.groups.look_at(&group("g")).await;
     assert!(started.elapsed() >= Duration::from_secs(1), "a deletion was under way when the clock was set");
     assert_eq!(outcome, Outcome::WakeAt(started + Duration::from_secs(30)));
 }

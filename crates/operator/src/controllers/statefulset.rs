@@ -1,12 +1,10 @@
 //! The statefulset controller: one key per set, one pass per change.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use serde_json::Value;
 use sts_plus_api::keys;
-use sts_plus_planner::plan::{Action, Ask, Note, Object};
+use sts_plus_planner::plan::{Action, Ask, Note, Object, Plan, object_of};
 use sts_plus_planner::reason::{Reason, Refusal, Severity};
 use sts_plus_planner::set::SetRow;
 use sts_plus_planner::statefulset::world::{Features, Management, Memory, Standing, World};
@@ -15,52 +13,46 @@ use sts_plus_planner::statefulset::{
 };
 use tokio::time::Instant;
 
-use super::later;
 use super::trouble::Trouble;
-use crate::shell::api::{Api, ApiError, Kind, Place};
-use crate::shell::backoff;
-use crate::shell::cache::{Cache, Touched};
-use crate::shell::events::Recorder;
-use crate::shell::executor::{self, Basis, CarriedOut, Domain, Executor, Halt, Lane, SETS_AND_PODS};
-use crate::shell::metrics::{ControllerLabel, Metrics};
-use crate::shell::queue::{Outcome, Queue};
+use crate::runtime::{
+    self, Concern, Controller, Doubt, End, Label, Lanes, Learned, Learning, Measured, Next, Pass, Planned,
+    Voice,
+};
+use crate::shell::api::{ApiError, Kind};
+use crate::shell::cache::{Store, Touched};
+use crate::shell::executor::{self, Domain, Halt};
+use crate::shell::metrics::Metrics;
 use crate::shell::statefulset_metrics::SetLabels;
-
-/// The controller's name in flags and metrics.
-pub const NAME: &str = "statefulset";
-
-/// Plans made in one pass: one that asks for the set, and one for each name of a revision that turns out to be taken, of
-/// which the planner itself bears sixteen.
-const MAX_PLANS: usize = 20;
 
 /// What a plan for a set looks at.
 const READS: [Kind; 4] = [Kind::StatefulSet, Kind::Pod, Kind::Claim, Kind::Revision];
 
 /// A set by namespace and name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     namespace: Arc<str>,
     name: Arc<str>,
 }
 
+impl runtime::Key for Key {
+    fn namespace(&self) -> &Arc<str> {
+        &self.namespace
+    }
+
+    fn label(&self) -> Label<'_> {
+        Label::Set(&self.name)
+    }
+}
+
 /// Controls sets.
 #[derive(Debug)]
 pub struct StatefulSets {
-    queue: Arc<Queue<Key>>,
-    cache: Cache,
-    executor: Arc<Executor>,
-    api: Api,
-    recorder: Recorder,
-    metrics: Metrics,
     features: Features,
-    known: Mutex<HashMap<Key, Known>>,
 }
 
 /// What is remembered of a set between passes. Losing it costs a status write, nothing else.
-#[derive(Debug)]
-struct Known {
-    uid: Arc<str>,
-    domain: Domain,
+#[derive(Debug, Default)]
+pub struct Known {
     status_written: Option<Instant>,
     /// Why the status could not be written. The pods do not wait for that.
     status_trouble: Trouble,
@@ -69,380 +61,260 @@ struct Known {
     shown: Option<SetLabels>,
 }
 
-/// How the writes of a plan ended.
+/// What a plan was made on, and what it says beyond its writes.
 #[derive(Debug)]
-enum Carried {
-    /// As far as they go; what went wrong where something did.
-    Out(Option<Halt>),
-    /// The name of the new revision belongs to another one: nothing was written.
-    NameTaken(Box<str>),
-}
-
-/// Puts what was touched into the queue, at once where a back-off has lost its reason.
-pub fn enqueue(queue: &Queue<Key>, touched: &Touched) {
-    let key = |namespace: &Arc<str>, set: &Arc<str>| Key {
-        namespace: Arc::clone(namespace),
-        name: Arc::clone(set),
-    };
-    match touched {
-        Touched::Respecified { namespace, set } => queue.urge(key(namespace, set)),
-        Touched::Set { namespace, set, .. } | Touched::Surroundings { namespace, set } => {
-            queue.add(key(namespace, set));
-        }
-        Touched::Rollout { .. } | Touched::Object { .. } | Touched::Confirmed => {}
-    }
+pub struct Detail {
+    world: World,
+    /// For each step of the plan, what each of its writes is for.
+    purposes: Vec<Vec<Purpose>>,
+    gauges: Option<Gauges>,
+    /// The revision that the plan makes the latest one that is stored.
+    stored: Option<Object>,
 }
 
 impl StatefulSets {
-    /// A controller that takes its keys from `queue`.
-    pub fn new(
-        queue: Arc<Queue<Key>>,
-        cache: Cache,
-        (executor, api): (Arc<Executor>, Api),
-        recorder: &Recorder,
-        metrics: Metrics,
-        features: Features,
-    ) -> Self {
-        let recorder = recorder.of_component(keys::STATEFULSET_COMPONENT);
-        Self { queue, cache, executor, api, recorder, metrics, features, known: Mutex::default() }
+    /// A controller with these features.
+    pub fn new(features: Features) -> Self {
+        Self { features }
+    }
+}
+
+impl Controller for StatefulSets {
+    type Key = Key;
+    type Memory = Known;
+    type Detail = Detail;
+
+    fn kind(&self) -> Kind {
+        Kind::StatefulSet
     }
 
-    /// Asks for a pass over everything.
-    pub fn enqueue_all(&self) {
-        for (namespace, name) in self.cache.store().controlled() {
-            self.queue.add(Key { namespace, name });
-        }
+    fn reads(&self) -> &'static [Kind] {
+        &READS
     }
 
-    /// Works until the queue is closed.
-    pub async fn work(&self) {
-        let depth = self.metrics.queue_depth.get_or_create(&ControllerLabel { controller: NAME }).clone();
-        while let Some(key) = self.queue.next().await {
-            depth.set(i64::try_from(self.queue.depth()).unwrap_or(i64::MAX));
-            let outcome = self.pass(&key).await;
-            self.queue.done(&key, outcome);
-        }
+    fn controls_sets(&self) -> bool {
+        true
     }
 
-    /// One pass over a set: its lane, then plans until one can be carried out.
-    async fn pass(&self, key: &Key) -> Outcome {
-        let Some(set) = self.cache.store().set(&key.namespace, &key.name) else {
-            self.forget(key);
-            return Outcome::Settled;
-        };
-        let domain = Domain::of(&set);
-        let status_written = self.recall(key, &set, &domain);
-        let mut memory = Memory::default();
-        let (domains, waiter) = (std::slice::from_ref(&domain), self.queue.waiter(NAME, key));
-        let mut lane = match self.executor.enter(domains, Some(&set.uid), waiter).await {
-            Ok(lane) => lane,
-            Err(halt) => return ended(key, Some(halt), None),
-        };
-        // Own writes are not shown, and could not be read: what is missing might be created twice.
-        if let Some(why) = lane.doubt(&READS) {
-            let halt = Halt::Unconfirmed(Arc::clone(why));
-            self.tell_unconfirmed(&set, Some(&halt));
-            return ended(key, Some(halt), None);
-        }
-        for _ in 0..MAX_PLANS {
-            memory.status_age = status_written.map(|at| at.elapsed());
-            let world = self.world(key, memory.clone());
-            // A set that has come, gone or moved to another lane meanwhile has its key in the queue again.
-            let Some(world) = world.filter(|world| Domain::of(&world.set) == domain) else {
-                return Outcome::Settled;
-            };
-            // Both clocks at once: whoever sets the one while the pass is under way does not move its wake-up.
-            let (now, started) = (self.api.now(), Instant::now());
-            let mut decision = match plan(&world, now) {
-                Err(blocked) => return self.blocked(&world, &blocked),
-                Ok(decision) => decision,
-            };
-            if self.status_retry(key).is_some() {
-                decision.drop_status();
+    fn concerned(&self, _: &Store, touched: &Touched) -> Vec<Concern<Key>> {
+        let (namespace, set, is_urgent) = match touched {
+            // Only a new spec cuts a back-off short.
+            Touched::Respecified { namespace, set } => (namespace, set, true),
+            Touched::Set { namespace, set, .. } | Touched::Surroundings { namespace, set } => {
+                (namespace, set, false)
             }
-            let learned = match (decision.plan.asks.first(), self.renews(&mut lane, &decision).await) {
-                (Some(Ask::Read(object)), _) => {
-                    self.standing(object, &world.set).await.map(|standing| memory.standing = Some(standing))
+            Touched::Rollout { .. } | Touched::Object { .. } | Touched::Confirmed => return Vec::new(),
+        };
+        let key = Key { namespace: Arc::clone(namespace), name: Arc::clone(set) };
+        vec![Concern { key, is_urgent }]
+    }
+
+    fn all(&self, rows: &Store) -> Vec<Key> {
+        rows.controlled().into_iter().map(|(namespace, name)| Key { namespace, name }).collect()
+    }
+
+    fn lanes(&self, rows: &Store, key: &Key) -> Option<Lanes> {
+        let set = rows.set(&key.namespace, &key.name)?;
+        Some(Lanes { domains: vec![Domain::of(&set)], own: Some(Arc::clone(&set.uid)) })
+    }
+
+    fn plan(&self, pass: &mut Pass<'_, Self>) -> Option<Planned<Detail>> {
+        let Key { namespace, name } = pass.key;
+        let set = pass.rows.set(namespace, name)?;
+        let found = found_out(pass, &set);
+        let (memory, found) = match found {
+            Ok(memory) => (memory, Ok(())),
+            Err(halt) => (Memory::default(), Err(halt)),
+        };
+        let world = pass.rows.world_of_set(namespace, name, memory, self.features)?;
+        let planned = |world: World, plan: Plan, end: End| {
+            let domains = vec![Domain::of(&world.set)];
+            let detail = Detail { world, purposes: Vec::new(), gauges: None, stored: None };
+            Some(Planned { end, ..Planned::new(domains, plan, detail) })
+        };
+        if let Err(halt) = found {
+            return planned(world, Plan::default(), End::Halted(halt));
+        }
+        if let Some(Doubt::OwnWrites(why)) = pass.doubt {
+            let plan = Plan { notes: vec![unconfirmed(&world.set, why)], ..Plan::default() };
+            return planned(world, plan, End::Halted(Halt::Unconfirmed(Arc::clone(why))));
+        }
+        match plan(&world, pass.moment.now) {
+            Err(blocked) => {
+                let (notes, end) = explain(&world.set, &blocked);
+                planned(world, Plan { notes, ..Plan::default() }, end)
+            }
+            Ok(mut decision) => {
+                if pass.memory.status_trouble.retry_at(pass.moment.at).is_some() {
+                    decision.drop_status();
                 }
-                // Nothing of a set is asked of Prometheus.
-                (Some(Ask::Query(_)), _) | (None, Ok(true)) => Ok(()),
-                (None, Ok(false)) => match self.carry_out(key, &mut lane, &world, &decision).await {
-                    Carried::NameTaken(name) => self.read_holder(key, &name, &mut memory).await,
-                    Carried::Out(halt) => {
-                        drop(lane);
-                        self.show(key, &world, decision.gauges);
-                        self.tell_unconfirmed(&world.set, halt.as_ref());
-                        let wake_at = decision.plan.wake_at.map(|at| later(started, at, now));
-                        let wake_at = [wake_at, self.status_retry(key)].into_iter().flatten().min();
-                        return ended(key, halt, wake_at);
-                    }
-                },
-                (None, Err(halt)) => Err(halt),
-            };
-            if let Err(halt) = learned {
-                return ended(key, Some(halt), None);
+                let stored = decision.stored_revision().map(|action| action.object().clone());
+                let Decision { plan, purposes, gauges } = decision;
+                let domains = vec![Domain::of(&world.set)];
+                Some(Planned::new(domains, plan, Detail { world, purposes, gauges, stored }))
             }
         }
-        tracing::warn!(namespace = %key.namespace, set = %key.name, "no plan could be carried out: trying again later");
-        Outcome::Failed
     }
 
-    /// Confirms the view for a plan that needs it; whether it was read again, so that the plan has to be made anew. Where it
-    /// could not be confirmed, the lane itself refuses what needs it and lets the rest pass.
-    async fn renews(&self, lane: &mut Lane<'_>, decision: &Decision) -> Result<bool, Halt> {
-        if !decision.plan.needs_confirmed_view() {
-            return Ok(false);
+    fn learn(&self, learning: Learning<'_, Self>) -> Learned<Detail> {
+        let Learning { memory, planned, carried, refusals, answered_at, backoff, .. } = learning;
+        let Detail { world, purposes, stored, .. } = &planned.detail;
+        let is_stored = |action: &Action| stored.as_ref() == Some(action.object());
+        let answer = carried.answered().find(|(action, _)| is_stored(action));
+        if let Some((revision, Err(ApiError::AlreadyExists(_)))) = answer {
+            let asks = vec![Ask::Read(revision.object().clone())];
+            return Learned { next: Next::Again(asks), ..Learned::of(carried) };
         }
-        match lane.confirm(&SETS_AND_PODS).await {
-            Ok(basis) => Ok(basis == Basis::Renewed),
-            Err(Halt::Unconfirmed(_)) => Ok(false),
-            Err(halt) => Err(halt),
+        let mut notes = Vec::new();
+        if let Some((revision, _)) = answer {
+            let refusal = refusals.iter().find(|(action, _)| is_stored(action)).map(|(_, refusal)| refusal);
+            notes.extend(revision_refused(memory, &world.set, revision, refusal));
         }
-    }
-
-    /// Reports on the set that a pod is not deleted because the view could not be confirmed.
-    fn tell_unconfirmed(&self, set: &SetRow, halt: Option<&Halt>) {
-        if let Some(Halt::Unconfirmed(why)) = halt {
-            let reason = Reason::ViewUnconfirmed { why: Arc::clone(why) };
-            let (severity, message) = (reason.severity(), reason.to_string());
-            self.announce(&Note::of_set(set, severity, reason.kind(), message));
-        }
-    }
-
-    fn world(&self, key: &Key, memory: Memory) -> Option<World> {
-        self.cache.store().world_of_set(&key.namespace, &key.name, memory, self.features)
-    }
-
-    /// Writes what is planned, and reports what was answered. A status that could not be written has a back-off of its own.
-    async fn carry_out(&self, key: &Key, lane: &mut Lane<'_>, world: &World, decision: &Decision) -> Carried {
-        let carried = lane.carry_out(&decision.plan.steps).await;
-        if let Some(name) = taken_name(decision, &carried) {
-            return Carried::NameTaken(name);
-        }
-        if let Some(revision) = decision.stored_revision() {
-            let mut answers = carried.answered().filter(|(action, _)| *action == revision);
-            if let Some((_, answer)) = answers.next() {
-                let refusal = answer.as_ref().err().and_then(|error| lane.refusal(revision, error));
-                self.revision_refused(key, &world.set, revision, refusal);
-            }
-        }
-        let mut halted = None;
-        for (step, purposes) in carried.steps.iter().zip(&decision.purposes) {
-            self.tell(world, step, purposes);
+        let mut halt = None;
+        for (step, purposes) in carried.steps.iter().zip(purposes) {
+            notes.extend(answers(world, step, purposes));
             let is_status = purposes.contains(&Purpose::Status);
             match step.halt.clone() {
                 None if is_status && step.answers.iter().any(Option::is_some) => {
-                    self.status_written(key, &world.set);
+                    memory.status_written = Some(answered_at);
+                    memory.status_trouble = Trouble::default();
                 }
+                // A status that could not be written has a back-off of its own.
                 Some(Halt::Failed(error)) if is_status => {
-                    self.status_failed(key, &world.set, &error, step.took);
+                    let (namespace, name) = (&world.set.namespace, &world.set.name);
+                    tracing::warn!(%namespace, set = %name, "the status could not be written: {error}");
+                    let delay = |failures| backoff.delay(failures);
+                    // A refusal does not pass by itself, so it is reported once.
+                    let refusal = memory.status_trouble.failed(&error, (answered_at, step.took), delay);
+                    notes.extend(refusal.map(|refusal| refused(&world.set, &refusal)));
                 }
                 None => {}
-                Some(halt) => halted = Some(halt.or_worse(halted)),
+                Some(other) => halt = Some(other.or_worse(halt)),
             }
         }
-        for note in &decision.plan.notes {
-            self.announce(note);
+        if let Some(Halt::Unconfirmed(why)) = &halt {
+            notes.push(unconfirmed(&world.set, why));
         }
-        Carried::Out(halted)
+        let retry_at = memory.status_trouble.retry_at(answered_at);
+        Learned { notes, halt, retry_at, next: Next::Done }
     }
 
-    /// The set as the server has it right now.
-    async fn standing(&self, object: &Object, set: &SetRow) -> Result<Standing, Halt> {
-        let place = Place::object(object.kind, &object.namespace, &object.name);
-        match self.api.get(place).await {
-            Ok(found) => Ok(standing(&found, &set.uid)),
-            Err(ApiError::NotFound(_)) => Ok(Standing::Gone),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Reads the revision that has the name which a new one was to be given.
-    async fn read_holder(&self, key: &Key, name: &str, memory: &mut Memory) -> Result<(), Halt> {
-        let read = self.api.read(Place::object(Kind::Revision, &key.namespace, name)).await;
-        let bytes = match read {
-            Ok(bytes) => bytes,
-            // It has gone again: the name is free.
-            Err(ApiError::NotFound(_)) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        let text = String::from_utf8_lossy(&bytes);
-        let row = self.cache.store().read_revision(&text).map_err(|error| {
-            Halt::Failed(ApiError::Unanswered(format!("unreadable ControllerRevision {name}: {error}")))
-        })?;
-        memory.taken.insert(name.into(), Arc::new(row));
-        Ok(())
-    }
-
-    /// Reports what was answered to a step.
-    fn tell(&self, world: &World, step: &executor::Carried<'_>, purposes: &[Purpose]) {
-        let sent = step.writes.iter().zip(purposes).zip(&step.answers);
-        let sent = sent.filter_map(|((action, purpose), answer)| Some((action, purpose, answer.as_ref()?)));
-        let sent: Vec<(&Action, &Purpose, _)> = sent.collect();
-        let words: Vec<_> = sent
-            .iter()
-            .map(|(.., answer)| match answer {
-                Err(error) => error.words(),
-                Ok(()) => String::new(),
-            })
-            .collect();
-        let answered = sent.iter().zip(&words).map(|((action, purpose, answer), words)| {
-            let answer = match answer {
-                Err(ApiError::AlreadyExists(_)) => Answer::AlreadyExists(words),
-                Err(ApiError::NotFound(_)) => Answer::NotFound(words),
-                Err(ApiError::Conflict(_)) => Answer::Conflict(words),
-                Err(_) => Answer::Failed(words),
-                Ok(()) => Answer::Done,
-            };
-            (*action, *purpose, answer)
-        });
-        for note in report(world, answered) {
-            self.announce(&note);
-        }
-    }
-
-    fn announce(&self, note: &Note) {
-        let Note { on, severity, reason, message, .. } = note;
-        for subject in on {
-            let (namespace, set) = (&subject.namespace, &subject.name);
-            if *severity == Severity::Normal {
-                tracing::debug!(%namespace, %set, reason, "{message}");
-            } else {
-                tracing::warn!(%namespace, %set, reason, "{message}");
+    fn measure(&self, metrics: &Metrics, key: &Key, measured: Measured<'_, Self>) {
+        match measured {
+            Measured::Planned { planned, memory, .. } if planned.end == End::Settled => {
+                show(metrics, key, &planned.detail, memory);
             }
-            self.recorder.record(subject.into(), *severity, reason, message);
+            Measured::Gone { memory } => {
+                if let Some(labels) = &memory.shown {
+                    metrics.statefulset.forget(labels);
+                }
+            }
+            Measured::Planned { .. } | Measured::Passed { .. } | Measured::Queried { .. } => {}
         }
     }
 
-    /// Nothing can be planned: what the user can mend is told, and the rest passes.
-    fn blocked(&self, world: &World, blocked: &Blocked) -> Outcome {
-        let reason = match blocked {
-            Blocked::UnreadableRevision(_) => Some("RevisionUnreadable"),
-            Blocked::Collisions(_) => Some("RevisionCollisions"),
-            Blocked::NotAlive(_) | Blocked::NameOfFormerSet(_) => None,
-        };
-        let (set, message) = (&world.set, blocked.to_string());
-        if let Some(reason) = reason {
-            self.announce(&Note::of_set(set, Severity::Warning, reason, message));
-        } else {
-            tracing::info!(namespace = %set.namespace, set = %set.name, "{message}");
-        }
-        Outcome::Failed
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<Key, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// When this process last wrote the status of this very set.
-    fn recall(&self, key: &Key, set: &SetRow, domain: &Domain) -> Option<Instant> {
-        if self.known().get(key).is_some_and(|known| known.uid != set.uid) {
-            self.forget(key);
-        }
-        let mut known = self.known();
-        let known = known.entry(key.clone()).or_insert_with(|| Known {
-            uid: Arc::clone(&set.uid),
-            domain: domain.clone(),
-            status_written: None,
-            status_trouble: Trouble::default(),
-            revision_refused: false,
-            shown: None,
-        });
-        known.domain = domain.clone();
-        known.status_written
-    }
-
-    fn status_written(&self, key: &Key, set: &SetRow) {
-        if let Some(known) = self.known().get_mut(key).filter(|known| known.uid == set.uid) {
-            known.status_written = Some(Instant::now());
-            known.status_trouble = Trouble::default();
-        }
-    }
-
-    /// When a status that could not be written may be tried again; `None` for now.
-    fn status_retry(&self, key: &Key) -> Option<Instant> {
-        self.known().get(key).and_then(|known| known.status_trouble.retry_at())
-    }
-
-    /// The status is tried again with a back-off of its own. A refusal does not pass by itself, so it is reported once.
-    fn status_failed(&self, key: &Key, set: &SetRow, error: &ApiError, held: Duration) {
-        tracing::warn!(namespace = %set.namespace, set = %set.name, "the status could not be written: {error}");
-        let mut known = self.known();
-        let known = known.get_mut(key).filter(|known| known.uid == set.uid);
-        let delay = |failures| backoff::delay(failures, self.api.chance());
-        if let Some(refusal) = known.and_then(|known| known.status_trouble.failed(error, held, delay)) {
-            let (severity, reason) = (Severity::Warning, Reason::WRITE_REFUSED);
-            self.announce(&Note::of_set(set, severity, reason, refusal.to_string()));
-        }
-    }
-
-    /// Reports once that the update revision cannot be stored, until it is.
-    fn revision_refused(&self, key: &Key, set: &SetRow, revision: &Action, refusal: Option<Refusal>) {
-        let mut known = self.known();
-        let Some(known) = known.get_mut(key).filter(|known| known.uid == set.uid) else { return };
-        let before = std::mem::replace(&mut known.revision_refused, refusal.is_some());
-        if let Some(refusal) = refusal.filter(|_| !before) {
-            self.announce(&report_refused_revision(set, revision, &refusal));
-        }
-    }
-
-    /// Shows what the plan says of the budget; nothing where it says nothing any more.
-    fn show(&self, key: &Key, world: &World, gauges: Option<Gauges>) {
-        let labels = SetLabels {
-            namespace: Arc::clone(&key.namespace),
-            name: Arc::clone(&key.name),
-            pod_management_policy: match world.design.management {
-                Management::OrderedReady => "OrderedReady",
-                Management::Parallel => "Parallel",
-            },
-        };
-        let shown = gauges.map(|gauges| {
-            self.metrics.statefulset.show(&labels, gauges);
-            labels
-        });
-        let mut known = self.known();
-        let Some(known) = known.get_mut(key) else { return };
-        let before = std::mem::replace(&mut known.shown, shown);
-        if let Some(before) = before.filter(|before| known.shown.as_ref() != Some(before)) {
-            self.metrics.statefulset.forget(&before);
-        }
-    }
-
-    /// Drops all that is remembered of a set that is no more.
-    fn forget(&self, key: &Key) {
-        let Some(known) = self.known().remove(key) else { return };
-        if let Some(labels) = &known.shown {
-            self.metrics.statefulset.forget(labels);
-        }
-        self.executor.forget(&known.domain);
+    fn voice(&self) -> Voice {
+        Voice { component: Some(keys::STATEFULSET_COMPONENT), is_quiet: true }
     }
 }
 
-/// What the end of a pass means for the next one.
-fn ended(key: &Key, halt: Option<Halt>, wake_at: Option<Instant>) -> Outcome {
-    match halt {
-        None => wake_at.map_or(Outcome::Settled, Outcome::WakeAt),
-        // Everything is looked at again when the gate opens.
-        Some(Halt::Closed) => Outcome::Settled,
-        Some(Halt::Unconfirmed(_)) => Outcome::Unconfirmed,
-        Some(Halt::NotSeenYet { until } | Halt::Occupied { until }) => {
-            Outcome::WakeAt(wake_at.map_or(until, |wake_at| wake_at.min(until)))
-        }
-        Some(Halt::Throttled { retry_after }) => Outcome::ComeBack(retry_after),
-        Some(Halt::Failed(error)) => {
-            tracing::error!(namespace = %key.namespace, set = %key.name, "the pass failed: {error}");
-            Outcome::Failed
+/// What a plan knows beyond rows: the set, and the revisions with names that were to be given to a new one, as they were read
+/// in this pass.
+fn found_out(pass: &Pass<'_, StatefulSets>, set: &SetRow) -> Result<Memory, Halt> {
+    let status_age = pass.memory.status_written.map(|written| pass.moment.at.duration_since(written));
+    let mut memory = Memory { status_age, ..Memory::default() };
+    for (object, answer) in &pass.answers.reads {
+        let found = answer.clone().map_err(Halt::from)?;
+        if *object == object_of(set) {
+            memory.standing = Some(found.map_or(Standing::Gone, |found| standing(&found, &set.uid)));
+        } else if let Some(found) = found {
+            // One that is gone again leaves its name free.
+            let name = &object.name;
+            let row = pass.rows.read_revision(&found.to_string()).map_err(|error| {
+                Halt::Failed(ApiError::Unanswered(format!("unreadable ControllerRevision {name}: {error}")))
+            })?;
+            memory.taken.insert(name.clone(), Arc::new(row));
         }
     }
+    Ok(memory)
 }
 
-/// The revision that could not be created since its name is taken.
-fn taken_name(decision: &Decision, carried: &CarriedOut<'_>) -> Option<Box<str>> {
-    let revision = decision.stored_revision()?;
-    let is_taken = |(action, answer): (&Action, &Result<(), ApiError>)| {
-        action == revision && matches!(answer, Err(ApiError::AlreadyExists(_)))
+/// Nothing can be planned: what the user can mend is reported, and the rest passes.
+fn explain(set: &SetRow, blocked: &Blocked) -> (Vec<Note>, End) {
+    let reason = match blocked {
+        Blocked::UnreadableRevision(_) => "RevisionUnreadable",
+        Blocked::Collisions(_) => "RevisionCollisions",
+        Blocked::NotAlive(_) | Blocked::NameOfFormerSet(_) => {
+            return (Vec::new(), End::Blocked(Some(blocked.to_string())));
+        }
     };
-    carried.answered().any(is_taken).then(|| revision.object().name.clone())
+    (vec![Note::of_set(set, Severity::Warning, reason, blocked.to_string())], End::Blocked(None))
+}
+
+/// A pod is not deleted because the view could not be confirmed.
+fn unconfirmed(set: &SetRow, why: &Arc<str>) -> Note {
+    let reason = Reason::ViewUnconfirmed { why: Arc::clone(why) };
+    Note::of_set(set, reason.severity(), reason.kind(), reason.to_string())
+}
+
+fn refused(set: &SetRow, refusal: &Refusal) -> Note {
+    Note::of_set(set, Severity::Warning, Reason::WRITE_REFUSED, refusal.to_string())
+}
+
+/// Reports once that the update revision cannot be stored, until it is.
+fn revision_refused(
+    memory: &mut Known,
+    set: &SetRow,
+    revision: &Action,
+    refusal: Option<&Refusal>,
+) -> Option<Note> {
+    let before = std::mem::replace(&mut memory.revision_refused, refusal.is_some());
+    refusal.filter(|_| !before).map(|refusal| report_refused_revision(set, revision, refusal))
+}
+
+/// What to report of the answers to a step.
+fn answers(world: &World, step: &executor::Carried<'_>, purposes: &[Purpose]) -> Vec<Note> {
+    let sent = step.writes.iter().zip(purposes).zip(&step.answers);
+    let sent = sent.filter_map(|((action, purpose), answer)| Some((action, purpose, answer.as_ref()?)));
+    let sent: Vec<(&Action, &Purpose, _)> = sent.collect();
+    let words: Vec<_> = sent
+        .iter()
+        .map(|(.., answer)| match answer {
+            Err(error) => error.words(),
+            Ok(()) => String::new(),
+        })
+        .collect();
+    let answered = sent.iter().zip(&words).map(|((action, purpose, answer), words)| {
+        let answer = match answer {
+            Err(ApiError::AlreadyExists(_)) => Answer::AlreadyExists(words),
+            Err(ApiError::NotFound(_)) => Answer::NotFound(words),
+            Err(ApiError::Conflict(_)) => Answer::Conflict(words),
+            Err(_) => Answer::Failed(words),
+            Ok(()) => Answer::Done,
+        };
+        (*action, *purpose, answer)
+    });
+    report(world, answered)
+}
+
+/// Shows what the plan says of the budget; nothing where it says nothing any more.
+fn show(metrics: &Metrics, key: &Key, Detail { world, gauges, .. }: &Detail, memory: &mut Known) {
+    let labels = SetLabels {
+        namespace: Arc::clone(&key.namespace),
+        name: Arc::clone(&key.name),
+        pod_management_policy: match world.design.management {
+            Management::OrderedReady => "OrderedReady",
+            Management::Parallel => "Parallel",
+        },
+    };
+    let shown = gauges.map(|gauges| {
+        metrics.statefulset.show(&labels, gauges);
+        labels
+    });
+    let before = std::mem::replace(&mut memory.shown, shown);
+    if let Some(before) = before.filter(|before| memory.shown.as_ref() != Some(before)) {
+        metrics.statefulset.forget(&before);
+    }
 }
 
 fn standing(found: &Value, uid: &str) -> Standing {

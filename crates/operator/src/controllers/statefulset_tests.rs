@@ -10,20 +10,20 @@ use serde_json::{Value, json};
 use sts_plus_planner::revision;
 use sts_plus_planner::statefulset::Gauges;
 use sts_plus_planner::statefulset::world::{Features, Standing};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tower::{BoxError, service_fn};
 
-use super::{Key, StatefulSets, enqueue, standing};
+use super::super::test_server::Ground;
+use super::{Key, StatefulSets, standing};
+use crate::runtime::{Running, Runtime};
 use crate::shell::api::{Api, ApiError, CALL_TIMEOUT, Kind};
-use crate::shell::cache::{Cache, Extent, Followed, Scope, Touched};
-use crate::shell::events;
-use crate::shell::executor::{Executor, Gate, Halt};
-use crate::shell::lease::Leadership;
+use crate::shell::cache::{Cache, Touched};
+use crate::shell::executor::Halt;
 use crate::shell::metrics::Metrics;
-use crate::shell::queue::{Outcome, Queue};
+use crate::shell::queue::Outcome;
 use crate::shell::statefulset_metrics::SetLabels;
+use crate::shell::surroundings::Clock;
 
 /// The code of an answer that never comes.
 const HANGS: u16 = 0;
@@ -104,7 +104,7 @@ struct Bench {
     server: Server,
     told: Server,
     cache: Cache,
-    controller: StatefulSets,
+    controller: Runtime<StatefulSets>,
     metrics: Metrics,
     /// The sources, of which there are none, and the sender of events.
     _tasks: JoinSet<()>,
@@ -154,23 +154,10 @@ fn key() -> Key {
 impl Bench {
     fn new() -> Self {
         let (server, told) = (Server::default(), Server::default());
-        let mut tasks = JoinSet::new();
-        let (recorder, sender) = events::channel(told.api(), "pod-1".to_owned());
-        tasks.spawn(sender.run());
-        let api = server.api();
-        // Controlling, and following nothing: the rows come from the test.
-        let (scope, extent) = (&Scope::Namespaces(Vec::new()), Extent::Controlling);
-        let followed = Followed { kinds: &[], scope, extent };
-        let cache = Cache::follow(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
-        let leadership = Leadership::always();
-        let gate = Gate::new(leadership.clone(), watch::channel(leadership.current()).1);
-        let executor = Arc::new(Executor::new(api.clone(), cache.clone(), gate));
-        let metrics = Metrics::new();
-        let acting = (executor, api);
-        let queue = Arc::default();
-        let features = Features::default();
-        let controller =
-            StatefulSets::new(queue, cache.clone(), acting, &recorder, metrics.clone(), features);
+        let controls = (Clock::Machine, &[Kind::Revision][..]);
+        let Ground { around, tasks } = Ground::with(server.api(), told.api(), controls, Ground::listed);
+        let controller = Runtime::new("statefulset", 1, StatefulSets::new(Features::default()), &around);
+        let (cache, metrics) = (around.cache, around.metrics);
         Self { server, told, cache, controller, metrics, _tasks: tasks }
     }
 
@@ -209,7 +196,7 @@ impl Bench {
     }
 
     async fn pass(&self) -> Outcome {
-        self.controller.pass(&key()).await
+        self.controller.look_at(&key()).await
     }
 
     /// The events that were sent: reason, message and component.
@@ -323,7 +310,8 @@ async fn a_revision_that_is_refused_is_reported_on_the_set_once_until_it_is_stor
     assert_eq!((reason.as_str(), component.as_str()), ("WriteRefused", "statefulset-controller"));
     assert!(message.contains(&revision_name(0)) && message.contains("exceeded quota: q"), "{message}");
     bench.pass().await;
-    assert!(!bench.controller.known()[&key()].revision_refused, "the next refusal is news again");
+    let refused = bench.controller.with_memory(&key(), |known| known.revision_refused);
+    assert_eq!(refused, Some(false), "the next refusal is news again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -420,37 +408,38 @@ async fn a_stored_revision_without_a_template_is_told_and_nothing_is_done() {
 
 #[tokio::test(start_paused = true)]
 async fn a_set_that_is_gone_is_forgotten_and_so_are_its_metrics() {
-    let bench = Bench::with_set();
+    let bench = Bench::with_pod();
     bench.pass().await;
     let gauge = "sts_plus_statefulset_max_unavailable{namespace=\"ns\",name=\"web\",pod_management_policy=\"Parallel\"}";
     let labels = SetLabels { namespace: "ns".into(), name: "web".into(), pod_management_policy: "Parallel" };
     bench.metrics.statefulset.show(&labels, Gauges { max_unavailable: 2, unavailable: 1 });
-    bench.controller.known().get_mut(&key()).expect("known").shown = Some(labels);
+    bench.controller.with_memory(&key(), |known| known.shown = Some(labels)).expect("known");
     assert!(bench.metrics.encode().contains(gauge), "{}", bench.metrics.encode());
     bench.cache.store().remove(Kind::StatefulSet, &set().to_string());
     assert_eq!(bench.pass().await, Outcome::Settled);
     assert!(!bench.metrics.encode().contains(gauge));
-    assert!(bench.controller.known().is_empty());
+    assert_eq!(bench.controller.kept(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_set_of_the_same_name_is_another_one() {
     let bench = Bench::with_set();
     bench.pass().await;
-    assert!(bench.controller.known()[&key()].status_written.is_some());
+    let written = || bench.controller.with_memory(&key(), |known| known.status_written.is_some());
+    assert_eq!(written(), Some(true));
     let mut next = set();
     next["metadata"]["uid"] = json!("uid-next");
     bench.see(Kind::StatefulSet, &next);
     bench.server.prepare(Method::POST, "revisions", 503, json!({}));
     bench.server.prepare(Method::PATCH, "status", 503, json!({}));
     bench.pass().await;
-    let known = bench.controller.known();
-    assert_eq!((&*known[&key()].uid, known[&key()].status_written), ("uid-next", None));
+    assert_eq!(written(), Some(false));
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_a_new_spec_cuts_a_back_off_short() {
-    let queue = Queue::default();
+    let bench = Bench::with_set();
+    let queue = bench.controller.queue();
     let (namespace, set): (Arc<str>, Arc<str>) = ("ns".into(), "web".into());
     let (n, s) = (|| Arc::clone(&namespace), || Arc::clone(&set));
     queue.add(key());
@@ -458,10 +447,10 @@ async fn only_a_new_spec_cuts_a_back_off_short() {
         assert_eq!(queue.next().await, Some(key()));
         queue.done(&key(), Outcome::Failed);
     }
-    enqueue(&queue, &Touched::Set { namespace: n(), set: s(), group: None });
-    enqueue(&queue, &Touched::Surroundings { namespace: n(), set: s() });
+    bench.controller.touched(&Touched::Set { namespace: n(), set: s(), group: None });
+    bench.controller.touched(&Touched::Surroundings { namespace: n(), set: s() });
     assert_eq!(queue.depth(), 0);
-    enqueue(&queue, &Touched::Respecified { namespace: n(), set: s() });
+    bench.controller.touched(&Touched::Respecified { namespace: n(), set: s() });
     assert_eq!(queue.depth(), 1);
 }
 

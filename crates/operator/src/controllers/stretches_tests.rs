@@ -20,16 +20,15 @@ fn gate() -> GateStatus {
 
 #[tokio::test(start_paused = true)]
 async fn a_stretch_goes_on_from_what_was_carried_over_and_ends_with_its_term() {
-    let stretches = Stretches::default();
+    let mut stretches = Stretches::default();
     let (term, next) = (1, 2);
-    assert_eq!(stretches.open(&"web", term, Instant::now()), None);
+    assert_eq!(stretches.open(term, Instant::now()), None);
     let kept = Stretch::of(&gate(), CARRIED);
-    stretches.keep(&"web", term, Some(kept), Instant::now());
+    stretches.keep(term, Some(kept), Instant::now());
     advance(Duration::from_secs(3)).await;
     let later = kept.after(SignedDuration::from_secs(3));
-    assert_eq!(stretches.open(&"web", term, Instant::now()), Some(later));
-    assert_eq!(stretches.open(&"web", next, Instant::now()), None, "another term");
-    assert_eq!(stretches.open(&"other", term, Instant::now()), None);
-    stretches.keep(&"web", term, None, Instant::now());
-    assert_eq!(stretches.open(&"web", term, Instant::now()), None, "no time runs");
+    assert_eq!(stretches.open(term, Instant::now()), Some(later));
+    assert_eq!(stretches.open(next, Instant::now()), None, "another term");
+    stretches.keep(term, None, Instant::now());
+    assert_eq!(stretches.open(term, Instant::now()), None, "no time runs");
 }

@@ -7,33 +7,42 @@ use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tower::{BoxError, service_fn};
 
-use crate::shell::api::Api;
+use crate::outbound::{Prometheus, Reach, Tcp};
+use crate::runtime::Around;
+use crate::shell::api::{Api, Kind};
+use crate::shell::cache::{Cache, Scope};
+use crate::shell::events;
+use crate::shell::executor::{Executor, Gate};
+use crate::shell::lease::Leadership;
 use crate::shell::metrics::Metrics;
+use crate::shell::surroundings::{Clock, Surroundings};
 
 /// The answer to the first request whose method and path fit; `None` never comes.
-pub(super) type Prepared = (Method, &'static str, Option<(u16, Value)>);
+pub(crate) type Prepared = (Method, &'static str, Option<(u16, Value)>);
 
 #[derive(Clone, Default)]
-pub(super) struct Server {
-    pub(super) asked: Arc<Mutex<Vec<(Method, String, Value)>>>,
+pub(crate) struct Server {
+    pub(crate) asked: Arc<Mutex<Vec<(Method, String, Value)>>>,
     prepared: Arc<Mutex<Vec<Prepared>>>,
     /// How long each answer takes.
     takes: Arc<Mutex<Duration>>,
 }
 
 impl Server {
-    pub(super) fn prepare(&self, method: Method, path: &'static str, answer: Option<(u16, Value)>) {
+    pub(crate) fn prepare(&self, method: Method, path: &'static str, answer: Option<(u16, Value)>) {
         self.prepared.lock().unwrap().push((method, path, answer));
     }
 
     /// Each answer takes so long from now on.
-    pub(super) fn slow_down(&self, takes: Duration) {
+    pub(crate) fn slow_down(&self, takes: Duration) {
         *self.takes.lock().unwrap() = takes;
     }
 
-    pub(super) fn api(&self) -> Api {
+    pub(crate) fn api(&self) -> Api {
         let server = self.clone();
         let service = service_fn(move |request: Request<Body>| {
             let server = server.clone();
@@ -63,21 +72,21 @@ impl Server {
     }
 
     /// The pods whose deletion was asked for since the last time.
-    pub(super) fn deletions(&self) -> Vec<String> {
+    pub(crate) fn deletions(&self) -> Vec<String> {
         let asked = std::mem::take(&mut *self.asked.lock().unwrap());
         let deleted = asked.iter().filter(|(method, ..)| *method == Method::DELETE);
         deleted.map(|(_, path, _)| path.rsplit('/').next().unwrap_or_default().to_owned()).collect()
     }
 
     /// What was asked since the last time, as `METHOD object`.
-    pub(super) fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         let asked = std::mem::take(&mut *self.asked.lock().unwrap());
         let place = |path: &str| path.rsplit("/namespaces/ns/").next().unwrap_or_default().to_owned();
         asked.iter().map(|(method, path, _)| format!("{method} {}", place(path))).collect()
     }
 
     /// How often each reason was reported of the object with this name, once nothing else can be done: the clock is paused.
-    pub(super) async fn reported_of(&self, name: &str) -> Vec<(String, u64)> {
+    pub(crate) async fn reported_of(&self, name: &str) -> Vec<(String, u64)> {
         tokio::time::sleep(Duration::from_mins(2)).await;
         let text = |event: &Value, path: &str| {
             event.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -88,6 +97,47 @@ impl Server {
     }
 }
 
-pub(super) fn refusal(code: u16, message: &str) -> (u16, Value) {
+pub(crate) fn refusal(code: u16, message: &str) -> (u16, Value) {
     (code, json!({ "kind": "Status", "message": message }))
+}
+
+/// What a runtime stands on, with two API servers: one for what controllers ask and write, and one for events. Nothing is
+/// followed: the rows come from the test.
+pub(crate) struct Ground {
+    pub(crate) around: Around,
+    /// The sender of events.
+    pub(crate) tasks: JoinSet<()>,
+}
+
+impl Ground {
+    /// A leader that has listed everything in its term.
+    pub(crate) fn new(api: Api, events: Api, clock: Clock) -> Self {
+        Self::with(api, events, (clock, &[]), Self::listed)
+    }
+
+    /// A gate of a leader that has listed everything in its term.
+    pub(crate) fn listed(leadership: Leadership) -> Gate {
+        let listed = watch::channel(leadership.current()).1;
+        Gate::new(leadership, listed)
+    }
+
+    /// A leader whose caches keep what these resources need, with this gate.
+    pub(crate) fn with(
+        api: Api,
+        events: Api,
+        (clock, resources): (Clock, &[Kind]),
+        gate: impl FnOnce(Leadership) -> Gate,
+    ) -> Self {
+        let mut tasks = JoinSet::new();
+        let (recorder, sender) = events::channel(events, "pod-1".to_owned());
+        tasks.spawn(sender.run());
+        let api = api.within(Surroundings { clock: clock.clone(), ..Surroundings::default() });
+        let followed = (resources, &Scope::Namespaces(Vec::new()));
+        let cache = Cache::start(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
+        let executor = Arc::new(Executor::new(api.clone(), cache.clone(), gate(Leadership::always())));
+        let prometheus =
+            Prometheus::new(api.clone(), Reach { loopback: false, link_local: false }, Arc::new(Tcp));
+        let metrics = Metrics::new();
+        Self { around: Around { cache, executor, api, prometheus, recorder, metrics, clock }, tasks }
+    }
 }

@@ -21,16 +21,16 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
-    /// Notes that an attempt, which has held the lane for so long, has failed; what to report of it, once.
+    /// Notes that an attempt, which has held the lane for so long, has failed now; what to report of it, once.
     pub(super) fn failed(
         &mut self,
         error: &ApiError,
-        held: Duration,
+        (now, held): (Instant, Duration),
         delay: impl FnOnce(u32) -> Duration,
     ) -> Option<Refusal> {
         self.failures = self.failures.saturating_add(1);
         let wait = delay(self.failures).max(held.saturating_mul(LANE_FREE_TIMES));
-        self.retry_at = Some(Instant::now() + wait);
+        self.retry_at = Some(now + wait);
         let lasts = self.failures >= UNANSWERED_REPORTED_AFTER;
         let refusal = error.refusal().or_else(|| error.silence().filter(|_| lasts))?;
         // It does not pass by itself, and its words may differ in a port or a time.
@@ -38,8 +38,8 @@ impl Trouble {
     }
 
     /// When the status may be tried again; `None` for now.
-    pub(super) fn retry_at(&self) -> Option<Instant> {
-        self.retry_at.filter(|at| *at > Instant::now())
+    pub(super) fn retry_at(&self, now: Instant) -> Option<Instant> {
+        self.retry_at.filter(|at| *at > now)
     }
 }
 

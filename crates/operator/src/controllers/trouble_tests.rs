@@ -17,7 +17,7 @@ fn unanswered() -> ApiError {
 
 impl Trouble {
     fn meets(&mut self, error: &ApiError) -> bool {
-        self.failed(error, Duration::ZERO, |_| SOON).is_some()
+        self.failed(error, (Instant::now(), Duration::ZERO), |_| SOON).is_some()
     }
 }
 
@@ -43,9 +43,9 @@ fn what_is_never_answered_is_reported_at_the_third_attempt() {
 async fn an_attempt_that_has_held_the_lane_is_not_repeated_soon_and_one_that_has_not_is() {
     for (held, wait) in [(Duration::ZERO, SOON), (CALL_TIMEOUT, CALL_TIMEOUT * LANE_FREE_TIMES)] {
         let mut trouble = Trouble::default();
-        trouble.failed(&unanswered(), held, |_| SOON);
-        assert_eq!(trouble.retry_at(), Some(Instant::now() + wait));
+        trouble.failed(&unanswered(), (Instant::now(), held), |_| SOON);
+        assert_eq!(trouble.retry_at(Instant::now()), Some(Instant::now() + wait));
         tokio::time::advance(wait).await;
-        assert_eq!(trouble.retry_at(), None, "now");
+        assert_eq!(trouble.retry_at(Instant::now()), None, "now");
     }
 }

@@ -2,7 +2,7 @@
 //! else.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use sts_plus_planner::set::SetRow;
@@ -12,24 +12,28 @@ use tokio::time::Instant;
 /// somebody sets back must not delay the message.
 #[derive(Debug, Default)]
 pub(super) struct Unobserved {
-    seen: Mutex<HashMap<Arc<str>, (i64, Instant)>>,
+    seen: HashMap<Arc<str>, (i64, Instant)>,
 }
 
 impl Unobserved {
     /// Since when the spec of this set has been unobserved, as a clock has it that says `now`; `None` if it is observed.
-    pub(super) fn since(&self, set: &SetRow, now: Timestamp) -> Option<Timestamp> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn since(&mut self, set: &SetRow, (now, at): (Timestamp, Instant)) -> Option<Timestamp> {
         if set.target().is_some() {
-            seen.remove(&set.uid);
+            self.seen.remove(&set.uid);
             return None;
         }
         let (generation, since) =
-            seen.entry(Arc::clone(&set.uid)).or_insert_with(|| (set.generation, Instant::now()));
+            self.seen.entry(Arc::clone(&set.uid)).or_insert_with(|| (set.generation, at));
         if *generation != set.generation {
-            (*generation, *since) = (set.generation, Instant::now());
+            (*generation, *since) = (set.generation, at);
         }
-        let elapsed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
+        let elapsed = SignedDuration::try_from(at.duration_since(*since)).unwrap_or(SignedDuration::MAX);
         Some(now.checked_sub(elapsed).unwrap_or(Timestamp::MIN))
+    }
+
+    /// Forgets all sets but these.
+    pub(super) fn retain(&mut self, is_there: impl Fn(&Arc<str>) -> bool) {
+        self.seen.retain(|uid, _| is_there(uid));
     }
 }
 

@@ -27,8 +27,11 @@ async fn a_clock_that_is_set_in_between_changes_nothing_of_how_long_a_spec_is_un
     for by in [SignedDuration::from_hours(-1), SignedDuration::from_hours(1)] {
         let step = Step { at: Instant::now() + Duration::from_secs(1), by };
         let clock = Clock::at(Timestamp::from_second(1_800_000_000).unwrap()).with_steps([step]);
-        let unobserved = Unobserved::default();
-        let elapsed = |set: &SetRow| Some(clock.now().duration_since(unobserved.since(set, clock.now())?));
+        let mut unobserved = Unobserved::default();
+        let mut elapsed = |set: &SetRow| {
+            let now = clock.now();
+            Some(now.duration_since(unobserved.since(set, (now, Instant::now()))?))
+        };
         assert_eq!(elapsed(&set(2, 1)), Some(SignedDuration::ZERO));
         tokio::time::advance(Duration::from_secs(11)).await;
         assert_eq!(elapsed(&set(2, 1)), Some(SignedDuration::from_secs(11)), "{by:?}");

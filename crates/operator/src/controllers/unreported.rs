@@ -1,15 +1,10 @@
 //! What is to be reported of writes whose answer was lost. Once such a write has taken effect, no later plan announces it
 //! again, so it is kept until the view shows what became of the write. Losing it loses a message, nothing else.
 
-use std::collections::HashMap;
-use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use sts_plus_api::keys;
 use sts_plus_api::phased_rollout::PhasedRolloutStatus;
-use sts_plus_planner::phased_rollout::Decision;
 use sts_plus_planner::phased_rollout::row::RolloutRow;
-use sts_plus_planner::plan::{Action, Note, Verb, When};
+use sts_plus_planner::plan::{Action, Note, Plan, Verb, When};
 use sts_plus_planner::set::Strategy;
 
 use crate::shell::cache::Store;
@@ -18,21 +13,21 @@ use crate::shell::cache::Store;
 /// so many of them nobody waits for the message any more.
 const MAX_LOST: usize = 8;
 
-/// Per key: the writes whose answer was lost.
-#[derive(Debug)]
-pub(super) struct Unreported<K> {
-    lost: Mutex<HashMap<K, Vec<Lost>>>,
+/// The writes for a rollout whose answer was lost.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unreported {
+    lost: Vec<Lost>,
 }
 
 /// A write whose answer was lost, and what to report if it took effect.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Lost {
     effect: Effect,
     notes: Vec<Note>,
 }
 
 /// What the view shows if a write took effect.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Effect {
     /// This status, on the rollout that had this version.
     Status { before: Box<str>, status: Box<PhasedRolloutStatus> },
@@ -40,18 +35,17 @@ enum Effect {
     Write(Box<Action>),
 }
 
-impl<K> Default for Unreported<K> {
-    fn default() -> Self {
-        Self { lost: Mutex::default() }
-    }
-}
-
-impl<K: Clone + Eq + Hash> Unreported<K> {
+impl Unreported {
     /// Remembers what to report of the writes of a plan that were not answered, except for what was reported already.
-    pub(super) fn lost(&self, key: &K, decision: &Decision, unanswered: &[&Action], reported: &[Note]) {
+    pub(super) fn lost(
+        &mut self,
+        (plan, status): (&Plan, &PhasedRolloutStatus),
+        unanswered: &[&Action],
+        reported: &[&Note],
+    ) {
         for action in unanswered {
             let is_status = matches!(action.verb(), Verb::ReplaceStatus { .. });
-            let rest = decision.plan.notes.iter().filter(|one| !reported.contains(one));
+            let rest = plan.notes.iter().filter(|one| !reported.contains(one));
             let its = rest.filter(|one| is_status || one.when == When::Written(action.object().clone()));
             let notes: Vec<_> = its.cloned().collect();
             if notes.is_empty() {
@@ -59,47 +53,49 @@ impl<K: Clone + Eq + Hash> Unreported<K> {
             }
             let effect = if is_status {
                 let before = action.precondition().resource_version.clone().unwrap_or_default();
-                Effect::Status { before, status: Box::new(decision.status.clone()) }
+                Effect::Status { before, status: Box::new(status.clone()) }
             } else {
                 Effect::Write(Box::new((*action).clone()))
             };
-            let mut lost = self.lock();
-            let lost = lost.entry(key.clone()).or_default();
-            lost.push(Lost { effect, notes });
-            if lost.len() > MAX_LOST {
-                lost.remove(0);
+            self.lost.push(Lost { effect, notes });
+            if self.lost.len() > MAX_LOST {
+                self.lost.remove(0);
             }
         }
     }
 
-    /// Takes what is to be reported now: that of writes which the view shows to have taken effect. A write to a set or a pod
-    /// has been read back before anything is planned; a status that the view does not show yet is waited for, and one that
-    /// somebody else has written over is forgotten.
-    pub(super) fn due(&self, key: &K, rollout: &RolloutRow, store: &Store) -> Vec<Note> {
-        let mut all = self.lock();
-        let Some(lost) = all.remove(key) else { return Vec::new() };
-        let (mut due, mut waiting) = (Vec::new(), Vec::new());
-        for one in lost {
-            match &one.effect {
-                Effect::Status { status, .. } if **status == rollout.status => due.extend(one.notes),
-                Effect::Status { before, .. } if *before == rollout.resource_version => waiting.push(one),
-                Effect::Write(action) if is_shown(action, store) => due.extend(one.notes),
-                Effect::Status { .. } | Effect::Write(_) => {}
+    /// What is to be reported now: that of writes which the view shows to have taken effect; and what is still waited for. A
+    /// write to a set or a pod has been read back before anything is planned; a status that the view does not show yet is
+    /// waited for, and one that somebody else has written over is forgotten.
+    pub(super) fn due(&self, rollout: &RolloutRow, store: &Store) -> (Vec<Note>, Self) {
+        let (mut due, mut open) = (Vec::new(), Self::default());
+        for one in &self.lost {
+            match one.fate(rollout, store) {
+                Fate::TookEffect => due.extend(one.notes.iter().cloned()),
+                Fate::Open => open.lost.push(one.clone()),
+                Fate::Undone => {}
             }
         }
-        if !waiting.is_empty() {
-            all.insert(key.clone(), waiting);
+        (due, open)
+    }
+}
+
+/// What became of a write, by what the view shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    TookEffect,
+    Open,
+    Undone,
+}
+
+impl Lost {
+    fn fate(&self, rollout: &RolloutRow, store: &Store) -> Fate {
+        match &self.effect {
+            Effect::Status { status, .. } if **status == rollout.status => Fate::TookEffect,
+            Effect::Status { before, .. } if *before == rollout.resource_version => Fate::Open,
+            Effect::Write(action) if is_shown(action, store) => Fate::TookEffect,
+            Effect::Status { .. } | Effect::Write(_) => Fate::Undone,
         }
-        due
-    }
-
-    /// Drops what is remembered of a rollout: it is gone, or a later plan has reported the same.
-    pub(super) fn forget(&self, key: &K) {
-        self.lock().remove(key);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<K, Vec<Lost>>> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -34,7 +34,7 @@ const MAX_LISTS_BY_SELECTOR: usize = 10;
 
 /// Reads a domain again.
 #[derive(Debug)]
-pub(super) struct Confirmer<'a> {
+pub(crate) struct Confirmer<'a> {
     pub(super) api: &'a Api,
     pub(super) cache: &'a Cache,
     pub(super) domain: &'a Domain,

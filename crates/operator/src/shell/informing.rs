@@ -2,7 +2,7 @@
 //! them, so they are carried out beside the lanes, and a webhook that hangs or a missing permission slows nothing down.
 //!
 //! ```text
-//!   pass ── submit(domain, all that is due now) ──> slots, one per object ──> run: one write at a time per object
+//!   pass ── submit(key, all that is due now) ──> slots, one per object ──> run: one write at a time per object
 //!                                                     newer words replace older ones that were not sent yet
 //! ```
 //!
@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 use super::api::ApiError;
 use super::backoff;
-use super::executor::{Domain, Executor, UNANSWERED_REPORTED_AFTER};
+use super::executor::{Executor, UNANSWERED_REPORTED_AFTER};
 use super::expectations::Expectation;
 use super::lease::Epoch;
 use super::rights::{Right, Rights};
@@ -35,25 +35,24 @@ use super::rights::{Right, Rights};
 /// acting writes need.
 const MAX_UNDER_WAY: usize = 32;
 
-/// Called with a domain whose refusals have changed, so that it is looked at again.
-pub type Wake = Arc<dyn Fn(&Domain) + Send + Sync>;
+/// Called with a key whose refusals have changed, so that it is looked at again.
+pub type Wake<K> = Arc<dyn Fn(&K) + Send + Sync>;
 
-/// Takes informing writes; clones share them.
-#[derive(Clone)]
-pub struct Informing {
-    shared: Arc<Shared>,
+/// Takes the informing writes that passes over keys `K` decide on; clones share them.
+pub struct Informing<K> {
+    shared: Arc<Shared<K>>,
 }
 
-struct Shared {
+struct Shared<K> {
     executor: Arc<Executor>,
-    wake: Wake,
-    state: Mutex<State>,
+    wake: Wake<K>,
+    state: Mutex<State<K>>,
     changed: Notify,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    slots: BTreeMap<Domain, BTreeMap<Object, Slot>>,
+#[derive(Debug)]
+struct State<K> {
+    slots: BTreeMap<K, BTreeMap<Object, Slot>>,
     closed: bool,
 }
 
@@ -80,8 +79,8 @@ struct Trouble {
 
 /// One write to send.
 #[derive(Debug)]
-struct Job {
-    domain: Domain,
+struct Job<K> {
+    key: K,
     epoch: Epoch,
     action: Action,
 }
@@ -129,7 +128,13 @@ impl Sent {
     }
 }
 
-impl fmt::Debug for Informing {
+impl<K> Clone for Informing<K> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<K> fmt::Debug for Informing<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Informing").finish_non_exhaustive()
     }
@@ -166,7 +171,7 @@ impl Slot {
     }
 
     /// Notes what became of a write.
-    fn sent(&mut self, job: &Job, sent: Sent, delay: impl FnOnce(u32) -> Duration) {
+    fn sent<K>(&mut self, job: &Job<K>, sent: Sent, delay: impl FnOnce(u32) -> Duration) {
         let action = &job.action;
         self.under_way = false;
         match sent {
@@ -206,25 +211,26 @@ impl Trouble {
     }
 }
 
-impl Informing {
+impl<K: Clone + Ord> Informing<K> {
     /// Informs through this executor.
-    pub fn new(executor: Arc<Executor>, wake: Wake) -> Self {
-        let (state, changed) = (Mutex::default(), Notify::new());
+    pub fn new(executor: Arc<Executor>, wake: Wake<K>) -> Self {
+        let state = Mutex::new(State { slots: BTreeMap::new(), closed: false });
+        let changed = Notify::new();
         Self { shared: Arc::new(Shared { executor, wake, state, changed }) }
     }
 
-    /// All that is due for a domain now, in the order in which it is to be written on each object. What was due before and
+    /// All that is due for a key now, in the order in which it is to be written on each object. What was due before and
     /// is not any more is not written.
-    pub fn submit<'a>(&self, domain: &Domain, epoch: Epoch, actions: impl IntoIterator<Item = &'a Action>) {
+    pub fn submit<'a>(&self, key: &K, epoch: Epoch, actions: impl IntoIterator<Item = &'a Action>) {
         let mut due: BTreeMap<&Object, Vec<&Action>> = BTreeMap::new();
         for action in actions {
             due.entry(action.object()).or_default().push(action);
         }
         let mut state = self.state();
-        if state.closed || (due.is_empty() && !state.slots.contains_key(domain)) {
+        if state.closed || (due.is_empty() && !state.slots.contains_key(key)) {
             return;
         }
-        let slots = state.slots.entry(domain.clone()).or_default();
+        let slots = state.slots.entry(key.clone()).or_default();
         for (object, actions) in &due {
             if !slots.contains_key(*object) {
                 let uid = actions.first().map(|action| action.precondition().uid.clone()).unwrap_or_default();
@@ -245,19 +251,19 @@ impl Informing {
         let outlived = slots.values().any(|slot| slot.is_idle() && slot.refused().is_some());
         slots.retain(|_, slot| !slot.is_idle());
         if slots.is_empty() {
-            state.slots.remove(domain);
+            state.slots.remove(key);
         }
         drop(state);
         self.shared.changed.notify_one();
         if outlived {
-            (self.shared.wake)(domain);
+            (self.shared.wake)(key);
         }
     }
 
-    /// The sets of a domain, by UID, on which something cannot be written, and why.
-    pub fn refusals(&self, domain: &Domain) -> Vec<(Box<str>, Refusal)> {
+    /// The objects of a key, by UID, on which something cannot be written, and why.
+    pub fn refusals(&self, key: &K) -> Vec<(Box<str>, Refusal)> {
         let state = self.state();
-        let slots = state.slots.get(domain).into_iter().flat_map(BTreeMap::values);
+        let slots = state.slots.get(key).into_iter().flat_map(BTreeMap::values);
         slots.filter_map(|slot| Some((slot.uid.clone(), slot.refused()?.clone()))).collect()
     }
 
@@ -290,16 +296,16 @@ impl Informing {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State<K>> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes as many writes as may be sent now, and says when the next one may be.
-    fn take_due(&self, limit: usize) -> (Vec<Job>, Option<Instant>) {
+    fn take_due(&self, limit: usize) -> (Vec<Job<K>>, Option<Instant>) {
         let now = Instant::now();
         let (mut jobs, mut next) = (Vec::new(), None::<Instant>);
         let mut state = self.state();
-        for (domain, slots) in &mut state.slots {
+        for (key, slots) in &mut state.slots {
             for slot in slots.values_mut().filter(|slot| !slot.under_way && !slot.wanted.is_empty()) {
                 let later = |at: Instant, next: Option<Instant>| Some(next.map_or(at, |next| next.min(at)));
                 let waits = |action: &Action| self.denied_until(action).max(slot.not_before(action, now));
@@ -308,8 +314,8 @@ impl Informing {
                     // The end of one that is under way brings the next look.
                     Some(_) if jobs.len() >= limit => {}
                     Some(action) => {
-                        let (domain, action) = (domain.clone(), action.clone());
-                        jobs.push(Job { domain, epoch: slot.epoch, action });
+                        let (key, action) = (key.clone(), action.clone());
+                        jobs.push(Job { key, epoch: slot.epoch, action });
                         slot.under_way = true;
                     }
                     None => {
@@ -332,7 +338,7 @@ impl Informing {
         }
     }
 
-    async fn send(&self, job: Job) -> (Job, Sent) {
+    async fn send(&self, job: Job<K>) -> (Job<K>, Sent) {
         let sent = self.write(&job.action, job.epoch).await.unwrap_or(Sent::Closed);
         (job, sent)
     }
@@ -356,21 +362,21 @@ impl Informing {
         Some(Sent::of(answer, action))
     }
 
-    fn done(&self, job: &Job, sent: Sent) {
+    fn done(&self, job: &Job<K>, sent: Sent) {
         let chance = self.shared.executor.api().chance();
         let mut state = self.state();
-        let Some(slots) = state.slots.get_mut(&job.domain) else { return };
+        let Some(slots) = state.slots.get_mut(&job.key) else { return };
         let Some(slot) = slots.get_mut(job.action.object()) else { return };
         let before = slot.refused().cloned();
         slot.sent(job, sent, |failures| backoff::delay(failures, chance));
         let changed = slot.refused() != before.as_ref();
         slots.retain(|_, slot| !slot.is_idle());
         if slots.is_empty() {
-            state.slots.remove(&job.domain);
+            state.slots.remove(&job.key);
         }
         drop(state);
         if changed {
-            (self.shared.wake)(&job.domain);
+            (self.shared.wake)(&job.key);
         }
     }
 }

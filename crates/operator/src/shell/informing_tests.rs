@@ -96,7 +96,7 @@ fn status(message: &str) -> Value {
 struct Bench {
     server: Server,
     store: Arc<Store>,
-    informing: Informing,
+    informing: Informing<Domain>,
     epoch: Epoch,
     woken: Arc<Mutex<usize>>,
     tasks: JoinSet<()>,
@@ -315,7 +315,7 @@ fn the_end_of_a_term_drops_what_was_submitted_in_it_and_not_what_came_since() {
     };
     for (submitted_in, left) in [(Epoch(1), 0), (Epoch(2), 1)] {
         let action = Action::annotate(&row(), "k", Some("v"), "m");
-        let job = Job { domain: Bench::domain(), epoch: Epoch(1), action: action.clone() };
+        let job = Job { key: Bench::domain(), epoch: Epoch(1), action: action.clone() };
         let mut slot = Slot::new(submitted_in, "uid-a".into());
         (slot.wanted, slot.under_way) = (vec![action], true);
         slot.sent(&job, Sent::Closed, |_| Duration::ZERO);

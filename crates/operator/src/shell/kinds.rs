@@ -1,4 +1,5 @@
-//! The table of kinds: how each is followed, which controllers ask for it, and how it is confirmed before a disruption.
+//! The table of kinds: how each is followed, and how it is confirmed before a disruption. Which of them are followed is said by
+//! the controllers that run, see [`Controller::reads`](crate::runtime::Controller::reads).
 //!
 //! What is kept of an object, how it is decoded and found, whom it concerns and how the executor sees it is the kind's
 //! table in `shell::cache`; a kind without one is kept as its metadata. What the API server calls it is [`Kind::definition`].
@@ -22,8 +23,6 @@ pub struct Handling {
     pub selection: Selection,
     /// What a missing permission to follow it means.
     pub need: Need,
-    /// Which controllers ask for it.
-    pub asked_by: AskedBy,
     /// How what is cached of it is confirmed.
     pub confirmed: Confirmed,
 }
@@ -58,15 +57,6 @@ pub enum Need {
     Optional,
 }
 
-/// Which controllers ask for a kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AskedBy {
-    /// All of them.
-    All,
-    /// Those of these names.
-    These(&'static [&'static str]),
-}
-
 /// Whose disruptions need the kind confirmed, and how a disruption domain is read again then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confirmed {
@@ -82,14 +72,9 @@ pub enum Confirmed {
 pub const TABLE: &[Handling] = &[
     Handling { confirmed: Confirmed::WithMembers, ..Handling::whole(Kind::StatefulSet) },
     Handling { confirmed: Confirmed::WithMembers, ..Handling::whole(Kind::Pod) },
-    Handling {
-        need: Need::Optional,
-        asked_by: AskedBy::These(&["phased-rollout"]),
-        confirmed: Confirmed::ByNamespace,
-        ..Handling::whole(Kind::PhasedRollout)
-    },
-    Handling { asked_by: AskedBy::These(&["statefulset"]), ..Handling::whole(Kind::Claim) },
-    Handling { asked_by: AskedBy::These(&["statefulset"]), ..Handling::whole(Kind::Revision) },
+    Handling { confirmed: Confirmed::ByNamespace, ..Handling::whole(Kind::PhasedRollout) },
+    Handling::whole(Kind::Claim),
+    Handling::whole(Kind::Revision),
 ];
 
 impl Handling {
@@ -100,20 +85,19 @@ impl Handling {
             form: Form::Json,
             selection: Selection { labels: None, fields: None },
             need: Need::Required,
-            asked_by: AskedBy::All,
             confirmed: Confirmed::Never,
         }
     }
 
     /// How a kind is handled of which only the metadata is kept.
-    pub const fn metadata(kind: Kind, asked_by: AskedBy) -> Self {
-        Self { form: Form::Metadata, confirmed: Confirmed::ByNamespace, asked_by, ..Self::whole(kind) }
+    pub const fn metadata(kind: Kind) -> Self {
+        Self { form: Form::Metadata, confirmed: Confirmed::ByNamespace, ..Self::whole(kind) }
     }
 
     /// How a kind is handled: as the table has it, otherwise by its metadata.
     pub fn of(kind: Kind) -> Self {
         let known = TABLE.iter().copied().find(|known| known.kind == kind);
-        known.unwrap_or(Self::metadata(kind, AskedBy::These(&[])))
+        known.unwrap_or(Self::metadata(kind))
     }
 
     /// The kinds that are confirmed together with this one: what cannot be read of one of them cannot be planned on for any.
@@ -126,26 +110,6 @@ impl Handling {
         }
         kinds
     }
-
-    fn is_asked_by(&self, controller: &str) -> bool {
-        match self.asked_by {
-            AskedBy::All => true,
-            AskedBy::These(names) => names.contains(&controller),
-        }
-    }
-}
-
-/// What these controllers ask for. An optional kind is needed where all of them do.
-pub fn asked_by(controllers: &[&str]) -> Vec<Handling> {
-    let is_asked = |known: &Handling| {
-        known.asked_by == AskedBy::All || controllers.iter().any(|name| known.is_asked_by(name))
-    };
-    let asked = TABLE.iter().copied().filter(is_asked);
-    let resolved = asked.map(|known| {
-        let by_all = controllers.iter().all(|name| known.is_asked_by(name));
-        Handling { need: if by_all { Need::Required } else { known.need }, ..known }
-    });
-    resolved.collect()
 }
 
 impl Selection {

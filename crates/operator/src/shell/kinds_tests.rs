@@ -1,50 +1,14 @@
 use std::collections::BTreeSet;
 
-use super::{AskedBy, Confirmed, Definition, Form, Handling, Kind, Need, Selection, TABLE, asked_by};
-use crate::controllers::{phased_rollout, rollout_group, statefulset};
+use super::{Confirmed, Definition, Form, Handling, Kind, Selection, TABLE};
 use crate::shell::executor::SETS_AND_PODS;
-
-const CONTROLLERS: [&str; 3] = [rollout_group::NAME, phased_rollout::NAME, statefulset::NAME];
 
 static CONFIG_MAPS: Definition = Definition::built_in("v1", "ConfigMap", "configmaps");
 
-fn kinds(handlings: &[Handling]) -> Vec<Kind> {
-    handlings.iter().map(|handling| handling.kind).collect()
-}
-
 #[test]
-fn a_kind_is_in_the_table_once_and_is_asked_for_by_controllers_that_exist() {
+fn a_kind_is_in_the_table_once() {
     let distinct: BTreeSet<_> = TABLE.iter().map(|handling| handling.kind).collect();
     assert_eq!(distinct.len(), TABLE.len());
-    for handling in TABLE {
-        let AskedBy::These(names) = handling.asked_by else { continue };
-        assert!(names.iter().all(|name| CONTROLLERS.contains(name)), "{handling:?}");
-    }
-}
-
-#[test]
-fn controllers_get_what_they_ask_for() {
-    let members = [Kind::StatefulSet, Kind::Pod];
-    assert_eq!(kinds(&asked_by(&[])), members);
-    assert_eq!(kinds(&asked_by(&[rollout_group::NAME])), members);
-    assert_eq!(
-        kinds(&asked_by(&[phased_rollout::NAME])),
-        [Kind::StatefulSet, Kind::Pod, Kind::PhasedRollout]
-    );
-    let controlling = [Kind::StatefulSet, Kind::Pod, Kind::Claim, Kind::Revision];
-    assert_eq!(kinds(&asked_by(&[statefulset::NAME])), controlling);
-    assert_eq!(kinds(&asked_by(&CONTROLLERS)), kinds(TABLE));
-}
-
-#[test]
-fn an_optional_kind_is_needed_where_nobody_runs_without_it() {
-    let need = |controllers: &[&str], kind| {
-        asked_by(controllers).into_iter().find(|handling| handling.kind == kind).map(|handling| handling.need)
-    };
-    assert_eq!(need(&[phased_rollout::NAME], Kind::PhasedRollout), Some(Need::Required));
-    let beside = [phased_rollout::NAME, rollout_group::NAME];
-    assert_eq!(need(&beside, Kind::PhasedRollout), Some(Need::Optional));
-    assert_eq!(need(&CONTROLLERS, Kind::Claim), Some(Need::Required));
 }
 
 #[test]

@@ -5,8 +5,8 @@
 //! a pod, so the number of series grows with groups, PhasedRollouts and, where we control them, sets and not with pods.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,6 +19,7 @@ use prometheus_client::registry::Registry;
 
 use super::phased_metrics::PhasedMetrics;
 use super::statefulset_metrics::StatefulSetMetrics;
+use super::surroundings::Clock;
 
 /// Upper bounds in seconds: from one API call on loopback to a pass that waits for a throttled server.
 const DURATION_BUCKETS: [f64; 14] =
@@ -28,6 +29,7 @@ const DURATION_BUCKETS: [f64; 14] =
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Registry>,
+    clock: Arc<OnceLock<Clock>>,
     /// Requests to the API server by verb, resource and status code.
     pub requests: Family<RequestLabels, Counter>,
     /// Objects that could not be decoded, by resource.
@@ -148,6 +150,7 @@ impl Metrics {
         let statefulset = StatefulSetMetrics::register(registry.sub_registry_with_prefix("sts_plus"));
         let mut metrics = Self {
             registry: Arc::default(),
+            clock: Arc::default(),
             phased,
             statefulset,
             requests: Family::default(),
@@ -240,9 +243,14 @@ impl Metrics {
         }
     }
 
+    /// Reads this clock from now on, unless it reads another one already.
+    pub fn read_clock(&self, clock: &Clock) {
+        self.clock.get_or_init(|| clock.clone());
+    }
+
     /// All series in the OpenMetrics text format.
     pub fn encode(&self) -> String {
-        self.phased.tick(Timestamp::now());
+        self.phased.tick(self.clock.get_or_init(Clock::default).now());
         let mut page = String::new();
         // Writing to a string does not fail; a partial page would still be a valid answer.
         text::encode(&mut page, &self.registry).ok();

@@ -26,6 +26,7 @@ const WITHOUT_HELM: &[Named<fn()>] = &[
     ("image_agrees_with_chart", sources::image_agrees_with_chart),
     ("every_value_is_documented", sources::every_value_is_documented),
     ("schema_and_values_name_the_same_keys", sources::schema_and_values_name_the_same_keys),
+    ("the_chart_knows_the_controllers_there_are", sources::the_chart_knows_the_controllers_there_are),
     ("everything_on_changes_every_value", sources::everything_on_changes_every_value),
 ];
 

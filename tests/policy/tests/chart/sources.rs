@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use sts_plus_operator::controllers::CONTROLLERS;
 
 use crate::helm::root;
 
@@ -84,6 +85,20 @@ pub(crate) fn schema_and_values_name_the_same_keys() {
     for key in set.keys() {
         let known = |name: &String| key == name || key.starts_with(&format!("{name}/"));
         assert!(named.iter().any(known), "the schema lacks {key}");
+    }
+}
+
+/// The schema accepts, values.yaml explains and the default selects what the table of controllers has.
+pub(crate) fn the_chart_knows_the_controllers_there_are() {
+    let schema: Value = serde_json::from_str(&text("charts/sts-plus/values.schema.json")).unwrap();
+    let names: Vec<_> = CONTROLLERS.iter().map(|row| row.name).collect();
+    assert_eq!(schema.pointer("/properties/controllers/items/enum"), Some(&json!(names)));
+    let defaults: Vec<_> = CONTROLLERS.iter().filter(|row| row.is_default).map(|row| row.name).collect();
+    assert_eq!(values()["controllers"], json!(defaults));
+    let values = text("charts/sts-plus/values.yaml");
+    for row in CONTROLLERS {
+        let line = format!("#   {}: {}", row.name, row.about);
+        assert!(values.lines().any(|found| found == line), "values.yaml lacks {line:?}");
     }
 }
 

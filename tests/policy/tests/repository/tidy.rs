@@ -33,6 +33,7 @@ const RULES: [Rule; 2] = [
             ("crates/operator/src/controllers/statefulset_tests.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/controllers/rollout_group_tests.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/controllers/phased_rollout_tests.rs", "virtual time, on a paused clock"),
+            ("crates/operator/src/runtime/example_tests.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/shell/cache/undefined_tests.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/shell/confirmation_tests.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/shell/informing_tests.rs", "virtual time, on a paused clock"),

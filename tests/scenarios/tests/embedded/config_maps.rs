@@ -21,7 +21,7 @@ use sts_plus_operator::shell::api::{self, ApiError};
 use sts_plus_operator::shell::cache::{Cache, Extent, Followed, Scope, Touched};
 use sts_plus_operator::shell::events;
 use sts_plus_operator::shell::executor::{Domain, Executor, Gate, Halt, Lane, Waiter};
-use sts_plus_operator::shell::kinds::{AskedBy, Definition, Handling, Kind, Selection};
+use sts_plus_operator::shell::kinds::{Definition, Handling, Kind, Selection};
 use sts_plus_operator::shell::lease::Leadership;
 use sts_plus_operator::shell::metrics::{Metrics, ResourceLabel};
 use sts_plus_planner::metadata::MetadataRow;
@@ -37,7 +37,7 @@ use crate::server;
 const CONFIG_MAP: Kind = Kind::Other(&Definition::built_in("v1", "ConfigMap", "configmaps"));
 const FOLLOWED: Handling = Handling {
     selection: Selection { labels: Some("watched=yes"), fields: None },
-    ..Handling::metadata(CONFIG_MAP, AskedBy::All)
+    ..Handling::metadata(CONFIG_MAP)
 };
 
 /// Bounds hanging, in virtual time.

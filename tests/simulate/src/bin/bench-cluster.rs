@@ -112,7 +112,7 @@ async fn fill() -> Result<(f64, f64, usize), Box<dyn std::error::Error>> {
     let nodes = HollowNodes::new(client.clone(), nodes).start();
     let settings = Settings {
         scope: Scope::Cluster,
-        controllers: Controllers { statefulset: true, ..Controllers::ALL },
+        controllers: Controllers::all(),
         features: Features::default(),
         reach: Reach::default(),
         dial: std::sync::Arc::new(Tcp),
