@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sts_plus_api::phased_rollout::{GateStatus, OnFailure, Phase, PhasedRolloutStatus};
+use sts_plus_api::phased_rollout::{Failure, GateStatus, OnFailure, Phase, PhasedRolloutStatus};
 
 use super::adoption::{has_adopted, others, replaces_adopted, was_under_way};
 use super::gate::{self, to_i32};
@@ -61,7 +61,7 @@ pub(super) fn follow(scene: &Scene<'_>, status: PhasedRolloutStatus, effects: Ef
 /// The status with what is known now that the set is observed and no longer suspended.
 fn observed(scene: &Scene<'_>, status: PhasedRolloutStatus) -> PhasedRolloutStatus {
     let suspended = status.phase == Some(Phase::Suspended);
-    let of_this_revision = |failure: &sts_plus_api::phased_rollout::Failure| failure.revision == scene.update;
+    let of_this_revision = |failure: &Failure| failure.revision == scene.update;
     let status = PhasedRolloutStatus {
         awaited_approval: None,
         pods: tally(scene),
@@ -81,7 +81,7 @@ fn paused_on_failure(scene: &Scene<'_>, status: PhasedRolloutStatus) -> PhasedRo
     // Where pods of another revision are there, their gates are ahead.
     let anew = || gate::begin(rolling::released(scene), scene.set().replicas, false, scene.now());
     PhasedRolloutStatus {
-        failure: Some(sts_plus_api::phased_rollout::Failure { action: OnFailure::Pause, ..failure }),
+        failure: Some(Failure { action: OnFailure::Pause, ..failure }),
         rolling_pod_status: rolling_pod_status.or_else(|| Some(anew())),
         ..status
     }

@@ -148,12 +148,12 @@ pub(super) fn hold(managed: &Managed<'_>, status: PhasedRolloutStatus, own: u32)
         let wait = Wait::PartitionContested { manager: contest.manager.clone(), until };
         return Held { status, contested: Some(wait), effects: effects.wake(Some(until)) };
     }
-    let manager = world.partition_manager.clone().unwrap_or_else(|| "somebody".to_owned());
-    let message = format!("{manager} has set the partition to {partition}. It is restored to {own}.");
+    let writer = world.partition_manager.clone().unwrap_or_else(|| "somebody".to_owned());
+    let message = format!("{writer} has set the partition to {partition}. It is restored to {own}.");
     let when = When::Written(pin.object().clone());
     let note = world.note(Severity::Warning, "PartitionRestored", message, when);
     let times = contest.map_or(0, |contest| contest.times).saturating_add(1);
-    let contest = Some(Contest { manager, times, last_time: now });
+    let contest = Some(Contest { manager: writer, times, last_time: now });
     let effects = effects.ask(world.ask_for_manager()).write(pin).note(note);
     Held {
         status: PhasedRolloutStatus { contest, ..held_status(status) },

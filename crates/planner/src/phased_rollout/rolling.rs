@@ -101,7 +101,8 @@ fn roll(scene: &Scene<'_>, status: PhasedRolloutStatus, gate: GateStatus, effect
         let status = PhasedRolloutStatus { rolling_pod_status: Some(gate), ..status };
         return Progress::new(status, wait, effects);
     }
-    let replaced = effects.writes.is_empty().then(|| replace_stuck(scene, &status)).unwrap_or_default();
+    let is_settled = effects.writes.is_empty();
+    let replaced = if is_settled { replace_stuck(scene, &status) } else { Effects::default() };
     pass(scene, status, gate, effects.and(replaced))
 }
 
