@@ -1,10 +1,11 @@
 //! The phased-rollout controller: one key per PhasedRollout, one pass per change, queries beside the queue.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::Value;
 use sts_plus_api::keys;
 use sts_plus_planner::disruption::MAX_MEMBERS;
@@ -221,7 +222,7 @@ impl PhasedRollouts {
             return Err(halt);
         }
         drop(lane);
-        lock(&self.refused).remove(key);
+        self.refused.lock().remove(key);
         self.unreported.forget(key);
         self.stretches.keep(key, term, planned.stretch, planned_at);
         // While the set is unobserved, or nothing may be disrupted, the gate is not looked at: what was answered meanwhile
@@ -276,7 +277,7 @@ impl PhasedRollouts {
         {
             return self.announce(&report.plan.notes, &[]);
         }
-        let before = lock(&self.refused).insert(key.clone(), refusal.clone());
+        let before = self.refused.lock().insert(key.clone(), refusal.clone());
         if before.is_none_or(|before| before.webhook != refusal.webhook) {
             self.recorder.warn(about(&world.rollout), Reason::WRITE_REFUSED, &refusal.to_string());
         }
@@ -310,7 +311,7 @@ impl PhasedRollouts {
 
     /// What the built-in parser says of the queries, found out once for each wording.
     fn syntax(&self, key: &Key, rollout: &RolloutRow) -> Vec<Warning> {
-        if let Some(known) = lock(&self.syntax).get(key)
+        if let Some(known) = self.syntax.lock().get(key)
             && (&known.uid, known.generation) == (&rollout.uid, rollout.generation)
         {
             return known.warnings.clone();
@@ -328,7 +329,7 @@ impl PhasedRollouts {
             .collect();
         let (uid, generation) = (Arc::clone(&rollout.uid), rollout.generation);
         let known = Syntax { uid, generation, warnings: warnings.clone() };
-        lock(&self.syntax).insert(key.clone(), known);
+        self.syntax.lock().insert(key.clone(), known);
         warnings
     }
 
@@ -388,13 +389,13 @@ impl PhasedRollouts {
 
     /// Takes what the last pass has reported, if that pass was not carried out to its end.
     fn reported(&self, key: &Key) -> Vec<Note> {
-        lock(&self.reported).remove(key).unwrap_or_default()
+        self.reported.lock().remove(key).unwrap_or_default()
     }
 
     /// Remembers what a pass has reported that was not carried out to its end: the next one may do the same once more.
     fn remember_reported(&self, key: &Key, done: Vec<Note>) {
         if !done.is_empty() {
-            lock(&self.reported).insert(key.clone(), done);
+            self.reported.lock().insert(key.clone(), done);
         }
     }
 
@@ -419,7 +420,7 @@ impl PhasedRollouts {
     /// Forgets the lanes that a key has entered, except that of its present domain. Another rollout of the same domain gets
     /// a new one. Returns whether all are forgotten that can be.
     fn leave_others(&self, key: &Key, present: Option<&Domain>) -> bool {
-        let mut domains = lock(&self.domains);
+        let mut domains = self.domains.lock();
         let mut entered = domains.remove(key).unwrap_or_default();
         entered.retain(|domain| present != Some(domain) && !self.executor.forget(domain));
         let all_left = entered.is_empty();
@@ -436,9 +437,9 @@ impl PhasedRollouts {
         self.probes.forget(key);
         self.stretches.forget(key);
         self.metrics.phased.forget(&labels(key));
-        lock(&self.syntax).remove(key);
-        lock(&self.reported).remove(key);
-        lock(&self.refused).remove(key);
+        self.syntax.lock().remove(key);
+        self.reported.lock().remove(key);
+        self.refused.lock().remove(key);
         self.unreported.forget(key);
         (!all_left).then(|| Instant::now() + LEAVE_AGAIN)
     }
@@ -560,10 +561,6 @@ fn about(rollout: &RolloutRow) -> Regarding {
         name: Arc::clone(&rollout.name),
         uid: Arc::clone(&rollout.uid),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

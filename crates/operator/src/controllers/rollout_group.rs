@@ -1,9 +1,10 @@
 //! The rollout-group controller: one key per group, one pass per change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use sts_plus_planner::plan::{Action, Note};
 use sts_plus_planner::reason::{Reason, Refusal, Severity};
 use sts_plus_planner::rollout_group::report::{Report, Transition, Warning};
@@ -316,7 +317,7 @@ impl RolloutGroups {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 
     /// Shows the states in metrics. A set on which something cannot be written counts as such: there its annotation says

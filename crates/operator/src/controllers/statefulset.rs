@@ -1,9 +1,10 @@
 //! The statefulset controller: one key per set, one pass per change.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use sts_plus_api::keys;
 use sts_plus_planner::plan::{Action, Ask, Note, Object};
@@ -331,7 +332,7 @@ impl StatefulSets {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Key, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     /// When this process last wrote the status of this very set.

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::SignedDuration;
+use parking_lot::{Mutex, MutexGuard};
 use sts_plus_planner::phased_rollout;
 use tokio::time::Instant;
 
@@ -52,7 +52,7 @@ impl<K: Clone + Eq + Hash, T: Copy + Eq> Stretches<K, T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<K, Open<T>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 

@@ -2,9 +2,10 @@
 //! else.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use sts_plus_planner::set::SetRow;
 use tokio::time::Instant;
 
@@ -18,7 +19,7 @@ pub(super) struct Unobserved {
 impl Unobserved {
     /// Since when the spec of this set has been unobserved, as a clock has it that says `now`; `None` if it is observed.
     pub(super) fn since(&self, set: &SetRow, now: Timestamp) -> Option<Timestamp> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         if set.target().is_some() {
             seen.remove(&set.uid);
             return None;

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use sts_plus_api::keys;
 use sts_plus_api::phased_rollout::PhasedRolloutStatus;
 use sts_plus_planner::phased_rollout::Decision;
@@ -99,7 +99,7 @@ impl<K: Clone + Eq + Hash> Unreported<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<K, Vec<Lost>>> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lost.lock()
     }
 }
 
