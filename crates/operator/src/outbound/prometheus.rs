@@ -166,7 +166,7 @@ async fn ask_for(line: &Line, expr: String, extent: Extent, hidden: &Hidden) -> 
 /// The form that asks for whole answers, and the same without that.
 fn forms(expr: &str, limit: Duration) -> (Bytes, Bytes) {
     let mut form = "query=".to_owned();
-    escape(&promql::one_line(expr), &mut form);
+    form.extend(escape(&promql::one_line(expr)));
     form.push_str("&timeout=");
     form.push_str(&limit.as_secs().to_string());
     form.push('s');

@@ -129,8 +129,7 @@ impl Hidden {
     /// Hides a text in every form in which a server is likely to repeat it.
     pub(super) fn add(&mut self, text: &Sealed) {
         let text = text.reveal();
-        let mut escaped = String::new();
-        escape(text, &mut escaped);
+        let escaped = escape(text).to_string();
         let quoted = Value::from(text).to_string();
         let unquoted = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
         let forms = [text, &printable(text, usize::MAX), &escaped, unquoted].map(Sealed::new);

@@ -6,8 +6,9 @@
 //! left of all. Once a dozen hold all they can there is a queue, in which namespaces take turns, and within one its servers.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::endpoint::Site;
@@ -72,7 +73,7 @@ impl Slots {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Hands slots to those whose turn it is. Not under the lock: a slot that nobody takes any more is released here.

@@ -19,9 +19,10 @@ mod waiting;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use sts_plus_planner::plan::Note;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -198,7 +199,7 @@ impl<C: Controller> Runtime<C> {
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<C::Key, Entry<C::Memory>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     /// Drops all that is known of a key that is gone; when to try again where a lane could not be forgotten yet.

@@ -3,8 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use sts_plus_planner::phased_rollout::query::{GateId, Outcome};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -46,7 +47,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Probes<K> {
     /// The answers that wait to be counted, and the checks whose query for this gate is under way. Queries for any
     /// other gate are given up: nobody counts their answers, and each holds a slot of its server.
     pub(super) fn look(&self, key: &K, gate: Option<&GateId>) -> (Vec<Outcome>, BTreeSet<String>) {
-        let mut keys = lock(&self.keys);
+        let mut keys = self.keys.lock();
         let Some(probe) = keys.get_mut(key) else { return Default::default() };
         let others = probe.under_way.extract_if(|_, flight| Some(&flight.gate) != gate);
         others.for_each(|(_, flight)| flight.task.abort());
@@ -55,7 +56,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Probes<K> {
 
     /// Forgets answers that a written status has counted, or passed over.
     pub(super) fn counted(&self, key: &K, outcomes: &[Outcome]) {
-        let mut keys = lock(&self.keys);
+        let mut keys = self.keys.lock();
         if let Some(probe) = keys.get_mut(key) {
             probe.uncounted.retain(|outcome| !outcomes.contains(outcome));
             if probe.uncounted.is_empty() && probe.under_way.is_empty() {
@@ -77,7 +78,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Probes<K> {
         let task = async move {
             let outcome = ask.await;
             {
-                let mut keys = lock(&keys);
+                let mut keys = keys.lock();
                 let probe = keys.entry(owner).or_default();
                 if probe.under_way.get(&name).is_some_and(|flight| flight.gate == asked_for) {
                     probe.under_way.remove(&name);
@@ -89,8 +90,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> Probes<K> {
             answered(&outcome);
         };
         // Held while the task is spawned, so that its answer finds the entry.
-        let mut keys = lock(&self.keys);
-        let mut tasks = lock(&self.tasks);
+        let mut keys = self.keys.lock();
+        let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
         let task = tasks.spawn(task);
         let flight = Flight { gate, task };
@@ -101,14 +102,10 @@ impl<K: Clone + Eq + Hash + Send + 'static> Probes<K> {
 
     /// Gives up all queries of a key that is no more.
     pub(super) fn forget(&self, key: &K) {
-        for flight in lock(&self.keys).remove(key).into_iter().flat_map(|probe| probe.under_way) {
+        for flight in self.keys.lock().remove(key).into_iter().flat_map(|probe| probe.under_way) {
             flight.1.task.abort();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

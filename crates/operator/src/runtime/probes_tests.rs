@@ -56,7 +56,7 @@ async fn an_answer_waits_until_it_is_counted() {
     assert_eq!(probes.look(&"key", None).0, uncounted, "a write that failed leaves it there");
     probes.counted(&"key", &uncounted);
     assert!(probes.look(&"key", None).0.is_empty());
-    assert!(probes.keys.lock().unwrap().is_empty(), "nothing is kept of a key at rest");
+    assert!(probes.keys.lock().is_empty(), "nothing is kept of a key at rest");
 }
 
 /// Starts a query that is never answered.

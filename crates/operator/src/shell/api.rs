@@ -11,6 +11,7 @@ use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kube::client::Body;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde_json::Value;
 use sts_plus_planner::reason::Refusal;
 use sts_plus_planner::revision;
@@ -188,35 +189,30 @@ impl<'a> Place<'a> {
         let mut path = definition.root();
         if let Some(namespace) = self.namespace.filter(|_| definition.namespaced) {
             path.push_str("/namespaces/");
-            escape(namespace, &mut path);
+            path.extend(escape(namespace));
         }
         path.push('/');
         path.push_str(self.resource.plural());
         for segment in [self.name, self.subresource].into_iter().flatten() {
             path.push('/');
-            escape(segment, &mut path);
+            path.extend(escape(segment));
         }
         for (position, (key, value)) in query.iter().enumerate() {
             path.push(if position == 0 { '?' } else { '&' });
             path.push_str(key);
             path.push('=');
-            escape(value, &mut path);
+            path.extend(escape(value));
         }
         path
     }
 }
 
-/// Percent-encodes all but the characters that are literal everywhere in a URI.
-pub(crate) fn escape(text: &str, into: &mut String) {
-    const HEX: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            into.push(char::from(byte));
-        } else {
-            let digit = |nibble: u8| HEX.get(usize::from(nibble)).copied().unwrap_or('0');
-            into.extend(['%', digit(byte >> 4), digit(byte & 0xf)]);
-        }
-    }
+/// What is encoded: all but the characters that are literal everywhere in a URI.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Percent-encodes a text for any part of a URI.
+pub(crate) fn escape(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, ENCODED)
 }
 
 /// The client of the operator.

@@ -19,10 +19,11 @@ mod writing;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use sts_plus_planner::plan::{Action, Object};
 use sts_plus_planner::planted::{self, Bug};
@@ -345,12 +346,12 @@ impl Executor {
         let mut turns = Vec::new();
         for domain in ordered {
             let slot = {
-                let mut lanes = lock(&self.lanes);
+                let mut lanes = self.lanes.lock();
                 Arc::clone(lanes.entry(domain.clone()).or_default())
             };
             let held = {
                 // Under this lock, so that whoever leaves finds the waiter, or has left.
-                let mut waiting = lock(&slot.waiting);
+                let mut waiting = slot.waiting.lock();
                 let Ok(held) = Arc::clone(&slot.turn).try_lock_owned() else {
                     if waiting.iter().all(|known| known.id != waiter.id) {
                         waiting.push_back(waiter);
@@ -366,7 +367,7 @@ impl Executor {
 
     /// Of whom something is awaited before anybody plans for these domains, or for the object with the UID `own`.
     fn owners<'d>(&self, domains: impl Iterator<Item = &'d Domain>, own: Option<&Owner>) -> Vec<Owner> {
-        let ledger = lock(&self.ledger);
+        let ledger = self.ledger.lock();
         if ledger.is_empty() {
             return Vec::new();
         }
@@ -394,14 +395,14 @@ impl Executor {
         let store = &self.store;
         // In this order: what is taken in between the two is then shown as well.
         let view = |object: &Object| (store.seen(object), store.reached(object));
-        lock(&self.ledger).look(owners, view, Instant::now());
+        self.ledger.lock().look(owners, view, Instant::now());
     }
 
     /// Whether it is unknown of some write whether the server has acted on it, or will: also of one that only informs, and
     /// of one that was read back and may still arrive.
     pub fn has_unanswered(&self) -> bool {
-        let lately = lock(&self.lost).is_some_and(|lost| lost.elapsed() < ARRIVES_WITHIN);
-        lately || self.under_way.load(Ordering::SeqCst) > 0 || lock(&self.ledger).has_unknown()
+        let lately = self.lost.lock().is_some_and(|lost| lost.elapsed() < ARRIVES_WITHIN);
+        lately || self.under_way.load(Ordering::SeqCst) > 0 || self.ledger.lock().has_unknown()
     }
 
     /// Where many domains want to be read at once, everything is listed instead; whoever comes meanwhile looks again soon,
@@ -416,7 +417,7 @@ impl Executor {
             return Ok(());
         }
         let now = Instant::now();
-        let mut lists = lock(&self.lists);
+        let mut lists = self.lists.lock();
         let is_listed = |round| self.cache.has_listed(round, reads, namespace);
         if lists.whole.is_some_and(|(of, round)| of == epoch && !is_listed(round)) {
             return Err(Halt::NotSeenYet { until: now + LISTED_SOON });
@@ -436,7 +437,7 @@ impl Executor {
 
     /// Whether a list of everything has brought these resources of a namespace in that term.
     fn has_listed_in(&self, epoch: Epoch, reads: &[Kind], namespace: &str) -> bool {
-        let whole = lock(&self.lists).whole;
+        let whole = self.lists.lock().whole;
         let is_listed = |round| self.cache.has_listed(round, reads, namespace);
         let listed = whole.is_some_and(|(of, round)| of == epoch && is_listed(round));
         listed || self.gate.is_listed_in(epoch)
@@ -449,15 +450,15 @@ impl Executor {
     /// Forgets the lane of a domain that is no more. `false` where it still waits to see its own writes, so that it has to
     /// be forgotten later; whoever is in it, or about to be, takes that over.
     pub fn forget(&self, domain: &Domain) -> bool {
-        let mut lanes = lock(&self.lanes);
+        let mut lanes = self.lanes.lock();
         let Some(slot) = lanes.get(domain) else { return true };
         // Whoever is about to enter has a share in it already.
-        if Arc::strong_count(slot) > 1 || !lock(&slot.waiting).is_empty() {
+        if Arc::strong_count(slot) > 1 || !slot.waiting.lock().is_empty() {
             return true;
         }
         let owners = self.owners(std::iter::once(domain), None);
         self.look(&owners);
-        let settled = lock(&self.ledger).is_settled(&owners);
+        let settled = self.ledger.lock().is_settled(&owners);
         if settled {
             lanes.remove(domain);
         }
@@ -482,7 +483,7 @@ impl Executor {
         self.under_way.fetch_add(1, Ordering::SeqCst);
         let answer = write.await;
         if matches!(answer, Err(ApiError::Unanswered(_))) {
-            *lock(&self.lost) = Some(Instant::now());
+            *self.lost.lock() = Some(Instant::now());
         }
         self.under_way.fetch_sub(1, Ordering::SeqCst);
         answer
@@ -502,10 +503,6 @@ impl Executor {
     pub fn store(&self) -> &Store {
         &self.store
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl From<ApiError> for Halt {

@@ -196,7 +196,7 @@ impl Bench {
 impl Executor {
     /// The domains that have a lane.
     pub(crate) fn lanes(&self) -> Vec<Domain> {
-        super::lock(&self.lanes).keys().cloned().collect()
+        self.lanes.lock().keys().cloned().collect()
     }
 }
 

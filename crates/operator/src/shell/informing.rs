@@ -13,11 +13,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::mem::{Discriminant, discriminant};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use sts_plus_planner::plan::{Action, Object, Verb};
 use sts_plus_planner::reason::Refusal;
@@ -297,7 +298,7 @@ impl<K: Clone + Ord> Informing<K> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
     }
 
     /// Takes as many writes as may be sent now, and says when the next one may be.

@@ -1,11 +1,12 @@
 //! What `/metrics` shows of PhasedRollouts. There are few of them, so each has series of its own.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -151,7 +152,7 @@ impl PhasedMetrics {
             };
             self.pods.get_or_create(&labels).set(pods.map(|pods| i64::from(pods.pods)).sum());
         }
-        let mut since = lock(&self.since);
+        let mut since = self.since.lock();
         match status.since {
             Some(at) => since.insert(rollout.clone(), at),
             None => since.remove(rollout),
@@ -162,7 +163,7 @@ impl PhasedMetrics {
     pub fn queried(&self, rollout: &RolloutLabels, check: &str, verdict: Verdict, took: Duration) {
         self.checks.get_or_create(&Self::check_labels(rollout, check, verdict)).inc();
         self.query_duration.get_or_create(rollout).observe(took.as_secs_f64());
-        let mut counted = lock(&self.counted);
+        let mut counted = self.counted.lock();
         let checks = counted.entry(rollout.clone()).or_default();
         if !checks.iter().any(|known| known == check) {
             checks.push(check.to_owned());
@@ -189,7 +190,7 @@ impl PhasedMetrics {
                 revision: role,
             });
         }
-        for check in lock(&self.counted).remove(rollout).into_iter().flatten() {
+        for check in self.counted.lock().remove(rollout).into_iter().flatten() {
             for verdict in VERDICTS {
                 self.checks.remove(&Self::check_labels(rollout, &check, verdict));
             }
@@ -204,7 +205,7 @@ impl PhasedMetrics {
 
     /// Brings what grows by itself up to date.
     pub(super) fn tick(&self, now: Timestamp) {
-        for (rollout, since) in lock(&self.since).iter() {
+        for (rollout, since) in self.since.lock().iter() {
             let waited = now.duration_since(*since).as_secs_f64().max(0.0);
             self.waiting.get_or_create(rollout).set(waited);
         }
@@ -226,10 +227,6 @@ impl PhasedMetrics {
             result: ended.word(),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use sts_plus_planner::planted::{self, Bug};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -102,7 +103,7 @@ impl<K> Queue<K> {
 
 impl<K: Clone + Eq + Hash + Debug> Queue<K> {
     fn state(&self) -> MutexGuard<'_, State<K>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Asks for a pass over the key: now, or right after the one under way, but not before a back-off is over.

@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::Instant;
@@ -115,7 +116,7 @@ impl Rights {
     }
 
     fn denied(&self) -> MutexGuard<'_, HashMap<Right, Denial>> {
-        self.denied.lock().unwrap_or_else(PoisonError::into_inner)
+        self.denied.lock()
     }
 }
 

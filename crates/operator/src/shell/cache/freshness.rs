@@ -5,9 +5,9 @@
 //! of what a decision is about (see `shell::confirmation`).
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use crate::shell::kinds::Kind;
@@ -91,7 +91,7 @@ impl Freshness {
     }
 
     fn sources(&self) -> MutexGuard<'_, Vec<Pulse>> {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sources.lock()
     }
 
     /// An event has come, in its order.

@@ -1,8 +1,9 @@
 //! The rows, and the ways to find them.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use sts_plus_planner::health::Member;
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::plan::{Kind, Object};
@@ -110,12 +111,12 @@ impl Store {
     }
 
     pub(super) fn interner(&self) -> MutexGuard<'_, Interner> {
-        self.interner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.interner.lock()
     }
 
     pub(super) fn rows(&self) -> MutexGuard<'_, Rows> {
         // Rows are replaced whole, so a panic elsewhere cannot have left one half written.
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rows.lock()
     }
 
     /// The sets of a group with their pods.

@@ -13,7 +13,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 use super::writing::place;
-use super::{Basis, CarriedOut, Domain, Executor, Halt, Performed, SETS_AND_PODS, Slot, lock};
+use super::{Basis, CarriedOut, Domain, Executor, Halt, Performed, SETS_AND_PODS, Slot};
 use crate::shell::api::{ApiError, Kind};
 use crate::shell::confirmation::Confirmer;
 use crate::shell::expectations::{Expectation, SEEN_WITHIN, Unknown};
@@ -73,7 +73,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         drop(self.held.take());
-        let next = lock(&self.slot.waiting).pop_front();
+        let next = self.slot.waiting.lock().pop_front();
         if let Some(waiter) = next {
             (waiter.wake)();
         }
@@ -189,7 +189,7 @@ impl<'e> Lane<'e> {
     /// Whether each of these resources was read of every domain, or everything listed, in this term.
     fn is_known_in_term(&self, reads: &[Kind]) -> bool {
         self.turns.iter().all(|turn| {
-            let read = lock(&turn.slot.read);
+            let read = turn.slot.read.lock();
             let is_read = |resource: &Kind| read.get(resource).is_some_and(|(epoch, _)| *epoch == self.epoch);
             self.executor.has_listed_in(self.epoch, reads, &turn.domain.namespace)
                 || reads.iter().all(is_read)
@@ -206,7 +206,7 @@ impl<'e> Lane<'e> {
             match read {
                 Ok(()) => {
                     let read_at = (self.epoch, Instant::now());
-                    lock(&turn.slot.read).extend(reads.iter().map(|resource| (*resource, read_at)));
+                    turn.slot.read.lock().extend(reads.iter().map(|resource| (*resource, read_at)));
                 }
                 Err(why) => {
                     let Domain { namespace, group } = &turn.domain;
@@ -225,7 +225,7 @@ impl<'e> Lane<'e> {
     /// fails, too, the lane can be planned in, and nothing disrupted by whoever looks at it. What cannot be read concerns
     /// nobody else: pods are replaced and recreated although rollouts can be neither listed nor watched.
     async fn read_own_writes(&mut self) -> Result<(), Halt> {
-        let mut awaited = lock(&self.executor.ledger).awaited_kinds(&self.owners);
+        let mut awaited = self.executor.ledger.lock().awaited_kinds(&self.owners);
         while let Some(kind) = awaited.first().copied() {
             let together = self.executor.cache.handling(kind).confirmed_with();
             awaited.retain(|kind| !together.contains(kind));
@@ -257,7 +257,7 @@ impl<'e> Lane<'e> {
         }
         let lately = |(_, at): &(Epoch, Instant)| now.duration_since(*at) < READ_EVERY;
         let is_read = |turn: &Turn| {
-            let read = lock(&turn.slot.read);
+            let read = turn.slot.read.lock();
             together.iter().all(|resource| read.get(resource).is_some_and(lately))
         };
         if self.turns.iter().all(is_read) {
@@ -272,7 +272,7 @@ impl<'e> Lane<'e> {
     }
 
     fn awaited_until(&self, resource: Kind) -> Option<Instant> {
-        lock(&self.executor.ledger).awaited_until(&self.owners, resource)
+        self.executor.ledger.lock().awaited_until(&self.owners, resource)
     }
 
     /// Drops what the view shows by now.
@@ -306,7 +306,7 @@ impl<'e> Lane<'e> {
     /// Rules B and D: the view shows our own writes, and no disruption's answer is missing. A write that is in flight was
     /// sent from another lane, which its owner has left since.
     async fn settle(&mut self) -> Result<(), Halt> {
-        if lock(&self.executor.ledger).is_in_flight(&self.owners) {
+        if self.executor.ledger.lock().is_in_flight(&self.owners) {
             return Err(Halt::Occupied { until: Instant::now() + LOOK_AGAIN });
         }
         self.look();
@@ -321,7 +321,7 @@ impl<'e> Lane<'e> {
     /// Reads the objects of writes whose outcome is unknown. Where one cannot be read the lane can be planned in, and nothing
     /// disrupted by whoever looks at its resource.
     async fn read_back_unknown(&mut self) -> Result<(), Halt> {
-        let unknown = lock(&self.executor.ledger).to_read(&self.owners);
+        let unknown = self.executor.ledger.lock().to_read(&self.owners);
         for (owner, unknown) in unknown {
             let Object { kind, namespace, name } = &unknown.object;
             let resource = *kind;
@@ -332,7 +332,7 @@ impl<'e> Lane<'e> {
                 Ok(expectation) => {
                     tracing::info!(%namespace, %name, ?expectation, "read back");
                     let domain = self.domain_of(&owner).cloned();
-                    let mut ledger = lock(&self.executor.ledger);
+                    let mut ledger = self.executor.ledger.lock();
                     if let Some((expectation, domain)) = expectation.zip(domain) {
                         let what = (unknown.object.clone(), expectation);
                         ledger.expect((&owner, &domain), what, Instant::now());
@@ -420,7 +420,7 @@ impl<'e> Lane<'e> {
 
     /// What to report of a write that has just failed: a refusal, or that it was not answered several times in succession.
     pub fn refusal(&self, action: &Action, error: &ApiError) -> Option<Refusal> {
-        self.turns.iter().find_map(|turn| lock(&turn.slot.unanswered).refusal(action, error))
+        self.turns.iter().find_map(|turn| turn.slot.unanswered.lock().refusal(action, error))
     }
 
     /// Carries out one batch to its end and says what was answered.
@@ -438,14 +438,14 @@ impl<'e> Lane<'e> {
         let is_written = |object: &Object| actions.iter().any(|action| action.object() == object);
         let is_there = |object: &Object| is_written(object) || self.executor.store.seen(object).is_some();
         for turn in &self.turns {
-            lock(&turn.slot.unanswered).retain(is_there);
+            turn.slot.unanswered.lock().retain(is_there);
         }
         let mut under_way = futures::stream::iter(attempts).buffer_unordered(MAX_PARALLEL_WRITES);
         while let Some((number, action, answer)) = under_way.next().await {
             let ended = match &answer {
                 Some(answer) => {
                     if let Some(turn) = self.turns.first() {
-                        lock(&turn.slot.unanswered).note(action, answer);
+                        turn.slot.unanswered.lock().note(action, answer);
                     }
                     self.note(action, answer)
                 }
@@ -466,7 +466,7 @@ impl<'e> Lane<'e> {
         action: &'a Action,
     ) -> (usize, &'a Action, Option<Result<Value, ApiError>>) {
         if let Some(domain) = self.domain_of(action.owner()) {
-            lock(&self.executor.ledger).sent(action, domain);
+            self.executor.ledger.lock().sent(action, domain);
         }
         let answer = self.executor.attempt(action, self.epoch).await;
         (number, action, answer)
@@ -481,7 +481,7 @@ impl<'e> Lane<'e> {
             meaning(action, answer)
         };
         let domain = self.domain_of(action.owner()).cloned();
-        let mut ledger = lock(&self.executor.ledger);
+        let mut ledger = self.executor.ledger.lock();
         if let Some(domain) = domain {
             let owner = (action.owner(), &domain);
             match awaited {
