@@ -211,7 +211,7 @@ pub enum End {
 
 /// Says what would happen to these objects from now on, as far as the assumptions hold and nobody else changes anything.
 pub fn forecast(objects: Objects, assumptions: &Assumptions, now: Timestamp) -> Forecast {
-    run::Run::new(objects, assumptions, now).to_the_end()
+    run::Run::new(objects, assumptions, now).finish()
 }
 
 #[cfg(test)]

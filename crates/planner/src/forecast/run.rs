@@ -76,7 +76,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(super) fn to_the_end(mut self) -> Forecast {
+    pub(super) fn finish(mut self) -> Forecast {
         let horizon = self.now.saturating_add(self.assumptions.horizon.min(MAX_HORIZON));
         let horizon = horizon.unwrap_or(Timestamp::MAX);
         let (mut end, mut looks) = (End::TooLarge, 0);

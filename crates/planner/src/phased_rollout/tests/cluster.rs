@@ -44,7 +44,6 @@ pub(super) type Script = Arc<dyn Fn(&Question, &Cluster) -> Reply + Send + Sync>
 
 /// API objects, the operator's memory, and the time.
 #[derive(Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is something that a scenario switches by itself")]
 pub(super) struct Cluster {
     pub(super) now: Timestamp,
     objects: Objects,
