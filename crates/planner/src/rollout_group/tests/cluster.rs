@@ -292,8 +292,12 @@ impl Cluster {
 impl Cluster {
     /// Does what a write asks for, or says why not.
     pub(super) fn apply(&mut self, action: &Action) -> Result<(), String> {
-        let on_pod = action.object().kind == Kind::Pod;
-        assert!(!on_pod || action.is_deletion(), "the only thing that is done to pods: {action:?}");
+        // The API server of the forecast takes more: what a group writes is this and nothing else.
+        let ours = matches!(
+            (action.object().kind, action.verb()),
+            (Kind::Pod, Verb::Delete) | (Kind::StatefulSet, Verb::Merge { .. } | Verb::MergeStatus { .. })
+        );
+        assert!(ours, "not written by a group: {action:?}");
         self.objects.apply(action).map_err(|refused| format!("{refused}: {action:?}"))
     }
 
