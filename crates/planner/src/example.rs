@@ -8,10 +8,13 @@ use crate::pod::{Phase, PodRow};
 use crate::selector::Selector;
 use crate::set::{SetRow, Steering, Strategy};
 
+/// The namespace of everything.
+pub(crate) const NAMESPACE: &str = "prod";
+
 /// A set in the namespace `prod` that selects by the label `name`, observed, of the revision `new`.
 pub(crate) fn set(name: &str) -> SetRow {
     SetRow {
-        namespace: "prod".into(),
+        namespace: NAMESPACE.into(),
         name: name.into(),
         uid: format!("uid-{name}").into(),
         resource_version: "1".into(),

@@ -11,12 +11,15 @@
 //!                            health           what is down, judged from spec and pods
 //! ```
 //!
+//! [`forecast`] runs all of it forward over copied rows, to say what would happen.
+//!
 //! There is no clock, no client, no logging and no randomness here. A deletion can be written down only
 //! with a [`disruption::Permit`], which carries the UID and the resourceVersion it was decided under, so a
 //! plan without preconditions cannot be expressed.
 
 pub mod amount;
 pub mod disruption;
+pub mod forecast;
 pub mod health;
 pub mod metadata;
 pub mod ordinal;

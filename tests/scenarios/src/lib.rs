@@ -7,8 +7,8 @@
 //!                  └─ Observer: one watch over the namespace, the guarantees checked after every event
 //! ```
 //!
-//! Phased rollouts have a stage of their own, [`gated::Gated`], since what is guaranteed about them is something else, and so has the
-//! StatefulSet controller, [`native::Act`], which is compared with Kubernetes' own.
+//! Phased rollouts have a scene of their own, [`gated::Gated`], since what is guaranteed about them is something else, and so has the
+//! StatefulSet controller, [`native::Act`], which is compared with Kubernetes' own. All three stand on one [`stage::Stage`].
 //!
 //! A scenario is written once and does not know its cluster. It makes its own namespace, gives the sets, starts
 //! operators, plays the user and waits for what the user would see. Whatever it asserts itself, the observer
@@ -27,6 +27,7 @@
 
 pub mod binary;
 pub mod cluster;
+mod crash;
 pub mod embedded;
 pub mod fixture;
 pub mod gated;
@@ -38,6 +39,7 @@ pub mod repertoire;
 pub mod rules;
 pub mod scenarios;
 pub mod scene;
+pub mod stage;
 pub mod stale;
 pub mod theatre;
 pub mod view;

@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, ObjectList, WatchEvent, WatchParams};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use sts_plus_harness::wait::{NotYet, try_until};
 use tokio::sync::watch;
@@ -31,6 +31,14 @@ pub trait Onlooking: Debug + Default + Send + 'static {
     /// A guarantee is broken.
     fn violate(&mut self, words: String);
 
+    /// Notes something for whoever reads the timeline, where there is more in it than what was seen.
+    fn note(&mut self, _words: String) {}
+
+    /// Everything that happened, one line each, for whoever looks for a fault.
+    fn timeline(&self) -> String {
+        String::new()
+    }
+
     /// Takes in what is there after an interruption; what happened meanwhile cannot be judged.
     fn after_a_gap(&mut self, look: impl FnOnce(&mut Self));
 }
@@ -51,16 +59,6 @@ struct Seen<V> {
 impl<V> Clone for Seen<V> {
     fn clone(&self) -> Self {
         Self { view: Arc::clone(&self.view), changes: self.changes.clone() }
-    }
-}
-
-impl Observer {
-    /// Begins to watch the pods and sets of a namespace; what is in it by now is seen when this returns.
-    pub async fn start(client: &Client, namespace: &str) -> Self {
-        let mut observer = Self::new();
-        observer.follow(Api::<Pod>::namespaced(client.clone(), namespace)).await;
-        observer.follow(Api::<StatefulSet>::namespaced(client.clone(), namespace)).await;
-        observer
     }
 }
 

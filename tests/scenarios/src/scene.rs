@@ -1,55 +1,47 @@
-//! A scenario's stage: a namespace, an onlooker, operators, and the hands of the user.
+//! The stage of rollout groups: zones, and those who roll them.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::ops::Deref;
+use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Event, Pod};
-use k8s_openapi::api::rbac::v1::PolicyRule;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
-use sts_plus_cluster::nodes::behaviour;
 use sts_plus_harness::wait::{NotYet, until};
-use sts_plus_operator::shell::cache::Scope;
 
-use crate::cluster::{Account, Cluster, Request};
+use crate::cluster::{Account, Cluster};
 use crate::fixture::{Template, Zone, image};
-use crate::observer::{DEADLINE, Observer};
+use crate::observer::DEADLINE;
 use crate::operator::Operator;
 use crate::rules;
+use crate::stage::{Stage, Told};
 use crate::view::View;
-
-/// A label value, and so a namespace, is no longer than this; room is left for a number.
-const NAMESPACE_CHARACTERS: usize = 50;
 
 /// The HTTP status for what nobody has permitted.
 const FORBIDDEN: u16 = 403;
 
-/// Tells namespaces of one run apart.
-static SCENES: AtomicUsize = AtomicUsize::new(0);
-
-/// Where one scenario plays.
+/// Where one scenario about rollout groups plays.
 pub struct Scene {
-    /// The cluster.
-    pub cluster: Arc<dyn Cluster>,
-    /// The scenario's own namespace.
-    pub namespace: String,
+    stage: Stage<View>,
     /// Whether the operator is meant to lack a permission.
     pub lacks_permission: bool,
-    observer: Observer,
-    accounts: Mutex<Vec<Account>>,
+}
+
+impl Deref for Scene {
+    type Target = Stage<View>;
+
+    fn deref(&self) -> &Stage<View> {
+        &self.stage
+    }
 }
 
 impl Scene {
     /// A fresh namespace, watched from the start.
     pub async fn new(cluster: &Arc<dyn Cluster>, name: &str) -> Self {
-        let name: String = name.replace('_', "-").chars().take(NAMESPACE_CHARACTERS).collect();
-        let namespace = format!("{}-{}", name.trim_end_matches('-'), SCENES.fetch_add(1, Ordering::Relaxed));
-        cluster.make_namespace(&namespace).await.unwrap();
-        let observer = Observer::start(&cluster.user(), &namespace).await;
-        let (cluster, lacks_permission) = (Arc::clone(cluster), false);
-        Self { cluster, namespace, lacks_permission, observer, accounts: Mutex::default() }
+        let mut stage = Stage::fresh(cluster, name).await;
+        stage.watch::<Pod>().await;
+        stage.watch::<StatefulSet>().await;
+        Self { stage, lacks_permission: false }
     }
 
     /// Sets with all their pods Ready.
@@ -70,38 +62,9 @@ impl Scene {
         self.account_with(name, rules::work()).await
     }
 
-    /// Somebody with these permissions in this namespace.
-    pub async fn account_with(&self, name: &str, rules: Vec<PolicyRule>) -> Account {
-        let account = self.cluster.newcomer(name).unwrap();
-        self.cluster.grant(&account, Some(&self.namespace), rules).await.unwrap();
-        self.accounts.lock().unwrap().push(account.clone());
-        account
-    }
-
     /// An operator for this namespace with an account of its own.
     pub async fn operator(&self) -> Operator {
         self.operator_of(&self.account("operator").await)
-    }
-
-    /// An operator for this namespace with an account that there is already.
-    pub fn operator_of(&self, account: &Account) -> Operator {
-        self.operator_through(&account.client)
-    }
-
-    /// An operator for this namespace that sends its requests through this client.
-    pub fn operator_through(&self, client: &Client) -> Operator {
-        let scope = Scope::Namespaces(vec![self.namespace.clone()]);
-        Operator::start(&self.cluster.outside(), client.clone(), scope, &self.namespace)
-    }
-
-    /// The sets of the namespace, in the user's hands.
-    pub fn sets(&self) -> Api<StatefulSet> {
-        Api::namespaced(self.cluster.user(), &self.namespace)
-    }
-
-    /// The pods of the namespace, in the user's hands.
-    pub fn pods(&self) -> Api<Pod> {
-        Api::namespaced(self.cluster.user(), &self.namespace)
     }
 
     /// The user gives zones a new template, one after the other.
@@ -125,11 +88,7 @@ impl Scene {
 
     /// The user changes something of a set.
     pub async fn patch_set(&self, set: &str, fields: &Value) {
-        self.observer.view().note(format!("user: {set} {fields}"));
-        if let Some(replicas) = fields.pointer("/spec/replicas").and_then(Value::as_u64) {
-            self.observer.view().expect_replicas(set, u32::try_from(replicas).unwrap());
-        }
-        self.sets().patch(set, &PatchParams::default(), &Patch::Merge(fields)).await.unwrap();
+        self.change_set_as(set, fields, "user").await;
     }
 
     /// The user writes an annotation on a set, or with `None` removes it.
@@ -139,26 +98,13 @@ impl Scene {
 
     /// Something goes wrong with a live pod, or with `None` no longer does.
     pub async fn afflict(&self, pod: &str, fault: Option<&str>) {
-        self.observer.view().note(format!("user: {pod} is now {fault:?}"));
-        let fields =
-            json!({ "metadata": { "annotations": { behaviour::FAULT: fault.unwrap_or_default() } } });
-        self.pods().patch(pod, &PatchParams::default(), &Patch::Merge(&fields)).await.unwrap();
+        self.set_fault(pod, fault).await;
     }
 
     /// Somebody other than the operator deletes a pod.
     pub async fn delete_pod(&self, pod: &str, parameters: &DeleteParams) {
-        self.observer.view().announce_deletion(pod);
+        self.view().announce_deletion(pod);
         self.pods().delete(pod, parameters).await.unwrap();
-    }
-
-    /// What has been seen so far.
-    pub fn view(&self) -> MutexGuard<'_, View> {
-        self.observer.view()
-    }
-
-    /// Waits until the view is as asked for; `look` says what it sees instead.
-    pub async fn until<T>(&self, what: &str, look: impl Fn(&View) -> Result<T, String>) -> T {
-        self.observer.until(what, look).await
     }
 
     /// Waits until all pods of the zones are of this version and serve.
@@ -193,25 +139,9 @@ impl Scene {
         .await
     }
 
-    /// Waits until a pod is as asked for.
-    pub async fn pod_is(&self, pod: &str, what: &str, is: impl Fn(&crate::view::Pod) -> bool) {
-        self.until(&format!("{pod} to be {what}"), |view| match view.pods.get(pod) {
-            Some(seen) if is(seen) => Ok(()),
-            seen => Err(format!("{seen:?}")),
-        })
-        .await;
-    }
-
-    /// The events about a set that the operator has written so far, as (type, reason, message).
-    pub async fn events(&self, set: &str) -> Result<Vec<(String, String, String)>, kube::Error> {
-        let about = format!("involvedObject.name={set},involvedObject.kind=StatefulSet");
-        let events = Api::<Event>::namespaced(self.cluster.user(), &self.namespace);
-        let events = events.list(&ListParams::default().fields(&about)).await?;
-        let ours = events.into_iter().filter(|event| {
-            event.source.as_ref().is_some_and(|source| source.component.as_deref() == Some("sts-plus"))
-        });
-        let text = Option::unwrap_or_default;
-        Ok(ours.map(|event| (text(event.type_), text(event.reason), text(event.message))).collect())
+    /// The events about a set that the operator has written so far.
+    pub async fn events(&self, set: &str) -> Result<Vec<Told>, kube::Error> {
+        self.events_about("StatefulSet", set).await
     }
 
     /// Waits for an event about a set, and returns its words.
@@ -222,16 +152,6 @@ impl Scene {
             found.map(|event| event.2.clone()).ok_or_else(|| NotYet::saw(&events))
         })
         .await
-    }
-
-    /// What the operators of this scene have asked for. They must be at rest.
-    pub async fn requests(&self) -> Vec<Request> {
-        let accounts = self.accounts.lock().unwrap().clone();
-        let mut requests = Vec::new();
-        for account in accounts {
-            requests.extend(self.cluster.settled_requests(&account).await.unwrap());
-        }
-        requests
     }
 
     /// The end of every scenario: no guarantee was broken, and the onlooker has seen as many deletions as the API
@@ -254,14 +174,6 @@ impl Scene {
             "{seen} deletions seen, {recorded} recorded and perhaps {abandoned} more: {requests:#?}"
         );
         seen
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("---- what happened in {}\n{}----", self.namespace, self.view().timeline());
-        }
     }
 }
 

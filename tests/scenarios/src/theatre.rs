@@ -16,7 +16,7 @@ use crate::cluster::Cluster;
 use crate::embedded::{EmbeddedCluster, Shape};
 use crate::real::RealCluster;
 use crate::repertoire::Repertoire;
-use crate::scenarios::{Scenario, Stage};
+use crate::scenarios::{Place, Scenario};
 
 /// Lets the API server keep `maxUnavailable` of a set; a controller heeds it only where it has this switch on, too.
 const MAX_UNAVAILABLE: &str = "MaxUnavailableStatefulSet";
@@ -56,9 +56,9 @@ pub fn play(repertoire: &Repertoire, at_once: usize, prelude: Option<Prelude>) -
 /// Plays scenarios each on an embedded cluster of its own, under a paused clock.
 pub fn play_embedded(repertoire: &Repertoire) -> ExitCode {
     let native = repertoire.native;
-    let trials = repertoire.scenarios.iter().map(|&Scenario { name, stage, play, .. }| {
+    let trials = repertoire.scenarios.iter().map(|&Scenario { name, place, play, .. }| {
         Trial::test(name, move || {
-            on_embedded(shape(stage, native), |cluster| play(cluster, name));
+            on_embedded(shape(place, native), |cluster| play(cluster, name));
             Ok(())
         })
     });
@@ -66,15 +66,15 @@ pub fn play_embedded(repertoire: &Repertoire) -> ExitCode {
 }
 
 /// What an embedded cluster has to be like for a scenario.
-pub fn shape(stage: Stage, native: bool) -> Shape {
+pub fn shape(place: Place, native: bool) -> Shape {
     let usual = Shape { native: true, streaming_lists: true, keeps_max_unavailable: false };
     let without_native = Shape { native: false, keeps_max_unavailable: true, ..usual };
-    match stage {
-        Stage::Shared if native => usual,
-        Stage::Own => usual,
-        Stage::OwnWithoutStreaming => Shape { streaming_lists: false, ..usual },
-        Stage::OwnWithMaxUnavailable => Shape { keeps_max_unavailable: true, ..usual },
-        Stage::Shared | Stage::OwnWithoutNative => without_native,
+    match place {
+        Place::Shared if native => usual,
+        Place::Own => usual,
+        Place::OwnWithoutStreaming => Shape { streaming_lists: false, ..usual },
+        Place::OwnWithMaxUnavailable => Shape { keeps_max_unavailable: true, ..usual },
+        Place::Shared | Place::OwnWithoutNative => without_native,
     }
 }
 
@@ -115,15 +115,15 @@ impl Theatre {
         {
             return if must_run() { Err(reason.into()) } else { Ok(Completion::ignored_with(reason)) };
         }
-        let cluster = match scenario.stage {
-            Stage::Shared => self.shared.clone().unwrap(),
-            Stage::Own => start(&self.runtime, assets, true),
-            Stage::OwnWithoutStreaming => start(&self.runtime, assets, false),
-            Stage::OwnWithMaxUnavailable => {
+        let cluster = match scenario.place {
+            Place::Shared => self.shared.clone().unwrap(),
+            Place::Own => start(&self.runtime, assets, true),
+            Place::OwnWithoutStreaming => start(&self.runtime, assets, false),
+            Place::OwnWithMaxUnavailable => {
                 let cluster = RealCluster::start_with(assets, true, &[MAX_UNAVAILABLE]);
                 opened(self.runtime.block_on(cluster))
             }
-            Stage::OwnWithoutNative => start_without_native(&self.runtime, assets),
+            Place::OwnWithoutNative => start_without_native(&self.runtime, assets),
         };
         self.runtime.block_on((scenario.play)(cluster.map_err(Failed::from)?, scenario.name));
         Ok(Completion::Completed)

@@ -15,6 +15,7 @@ use sts_plus_api::rollout_status::RolloutStatus;
 use tokio::time::Instant;
 
 use crate::observer::Onlooking;
+use crate::stage::SeesPods;
 
 /// The waits that a kubelet does not get out of by itself.
 const BROKEN: [&str; 6] = [
@@ -340,7 +341,25 @@ impl View {
     }
 }
 
+impl SeesPods for View {
+    fn pod(&self, name: &str) -> Option<&Pod> {
+        self.pods.get(name)
+    }
+
+    fn expect_replicas(&mut self, set: &str, replicas: u32) {
+        self.expect_replicas(set, replicas);
+    }
+}
+
 impl Onlooking for View {
+    fn note(&mut self, words: String) {
+        self.note(words);
+    }
+
+    fn timeline(&self) -> String {
+        self.timeline()
+    }
+
     fn violations(&self) -> &[String] {
         &self.violations
     }

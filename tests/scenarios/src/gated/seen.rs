@@ -18,6 +18,7 @@ use sts_plus_api::phased_rollout::{GateState, GateStatus, PhasedRolloutSpec, Pha
 use tokio::time::Instant;
 
 use crate::observer::{Followed, Onlooking};
+use crate::stage::SeesPods;
 use crate::view::Pod;
 
 /// A set, as far as guarantees speak of it.
@@ -270,7 +271,25 @@ impl Seen {
     }
 }
 
+impl SeesPods for Seen {
+    fn pod(&self, name: &str) -> Option<&Pod> {
+        self.pods.get(name)
+    }
+
+    fn expect_replicas(&mut self, set: &str, replicas: u32) {
+        self.expect_replicas(set, replicas);
+    }
+}
+
 impl Onlooking for Seen {
+    fn note(&mut self, words: String) {
+        self.note(words);
+    }
+
+    fn timeline(&self) -> String {
+        self.timeline()
+    }
+
     fn violations(&self) -> &[String] {
         &self.violations
     }

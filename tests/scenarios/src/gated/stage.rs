@@ -1,28 +1,27 @@
-//! A scenario's stage: a namespace, an onlooker, operators, and the hands of the user.
+//! The stage of phased rollouts: a watched namespace in a cluster that knows the kinds, and the hands of the user.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::ops::Deref;
+use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use sts_plus_api::keys;
-use sts_plus_cluster::nodes::behaviour;
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_harness::{AuthProxy, BlackHole};
-use sts_plus_operator::shell::cache::Scope;
 
 use super::answers::{Answers, NOBODY, Says};
 use super::manifest::{Rollout, Set, kind};
 use super::seen::{self, Seen};
-use crate::cluster::{Account, Cluster, Request};
+use crate::cluster::{Account, Cluster};
 use crate::fixture::{Template, image};
-use crate::observer::{DEADLINE, Observer};
+use crate::observer::DEADLINE;
 use crate::operator::Operator;
 use crate::rules;
+use crate::stage::{Stage, Told};
 
 /// What the chart installs.
 const KINDS: &str = include_str!("../../../../charts/sts-plus/files/crds.yaml");
@@ -30,65 +29,39 @@ const KINDS: &str = include_str!("../../../../charts/sts-plus/files/crds.yaml");
 /// Who installs it.
 const INSTALLER: &str = "installer";
 
-/// A label value, and so a namespace, is no longer than this; room is left for a number.
-const NAMESPACE_CHARACTERS: usize = 50;
-
-/// The HTTP status for what nobody has permitted.
-const FORBIDDEN: u16 = 403;
-
-/// Tells namespaces of one run apart.
-static STAGES: AtomicUsize = AtomicUsize::new(0);
-
 /// Where one scenario about phased rollouts plays.
 pub struct Gated {
-    /// The cluster.
-    pub cluster: Arc<dyn Cluster>,
-    /// The scenario's own namespace.
-    pub namespace: String,
-    observer: Observer<Seen>,
-    accounts: Mutex<Vec<Account>>,
+    stage: Stage<Seen>,
+}
+
+impl Deref for Gated {
+    type Target = Stage<Seen>;
+
+    fn deref(&self) -> &Stage<Seen> {
+        &self.stage
+    }
 }
 
 impl Gated {
     /// A fresh namespace in a cluster that knows the kinds, watched from the start.
     pub async fn new(cluster: &Arc<dyn Cluster>, name: &str) -> Self {
-        let name: String = name.replace('_', "-").chars().take(NAMESPACE_CHARACTERS).collect();
-        let number = STAGES.fetch_add(1, Ordering::Relaxed);
-        let namespace = format!("{}-{number}", name.trim_end_matches('-'));
-        let user = cluster.user();
-        install_kinds(&user).await;
-        cluster.make_namespace(&namespace).await.unwrap();
-        let mut observer = Observer::new();
-        observer.follow(Api::<Pod>::namespaced(user.clone(), &namespace)).await;
-        observer.follow(Api::<StatefulSet>::namespaced(user.clone(), &namespace)).await;
-        observer.follow(Api::<DynamicObject>::namespaced_with(user, &namespace, &kind())).await;
-        Self { cluster: Arc::clone(cluster), namespace, observer, accounts: Mutex::default() }
+        install_kinds(&cluster.user()).await;
+        let mut stage = Stage::fresh(cluster, name).await;
+        stage.watch::<Pod>().await;
+        stage.watch::<StatefulSet>().await;
+        let rollouts = Api::<DynamicObject>::namespaced_with(cluster.user(), &stage.namespace, &kind());
+        stage.watch_in(rollouts).await;
+        Self { stage }
     }
 
     /// Somebody with the chart's permissions in this namespace, Secrets included.
     pub async fn account(&self, name: &str) -> Account {
-        let account = self.cluster.newcomer(name).unwrap();
-        let rules = [rules::work(), rules::secrets()].concat();
-        self.cluster.grant(&account, Some(&self.namespace), rules).await.unwrap();
-        self.accounts.lock().unwrap().push(account.clone());
-        account
+        self.account_with(name, [rules::work(), rules::secrets()].concat()).await
     }
 
     /// An operator for this namespace with an account of its own.
     pub async fn operator(&self) -> Operator {
         self.operator_of(&self.account("operator").await)
-    }
-
-    /// An operator for this namespace with an account that there is already.
-    pub fn operator_of(&self, account: &Account) -> Operator {
-        self.operator_through(&account.client)
-    }
-
-    /// An operator for this namespace that sends its requests through this client.
-    pub fn operator_through(&self, client: &Client) -> Operator {
-        self.view().note("an operator starts".to_owned());
-        let scope = Scope::Namespaces(vec![self.namespace.clone()]);
-        Operator::start(&self.cluster.outside(), client.clone(), scope, &self.namespace)
     }
 
     /// A Prometheus that says the same to every query.
@@ -104,16 +77,6 @@ impl Gated {
     /// A server that does with requests what it is told to do.
     pub async fn server(&self) -> AuthProxy {
         AuthProxy::start_on(&self.cluster.outside().network, NOBODY, None).await.unwrap()
-    }
-
-    /// The sets of the namespace, in the user's hands.
-    pub fn sets(&self) -> Api<StatefulSet> {
-        Api::namespaced(self.cluster.user(), &self.namespace)
-    }
-
-    /// The pods of the namespace, in the user's hands.
-    pub fn pods(&self) -> Api<Pod> {
-        Api::namespaced(self.cluster.user(), &self.namespace)
     }
 
     /// The PhasedRollouts of the namespace, in the user's hands.
@@ -168,12 +131,7 @@ impl Gated {
 
     /// Somebody changes something of a set, under the name of this field manager.
     pub async fn patch_set_as(&self, set: &str, fields: &Value, manager: &str) {
-        self.view().note(format!("{manager}: {set} {fields}"));
-        if let Some(replicas) = fields.pointer("/spec/replicas").and_then(Value::as_u64) {
-            self.view().expect_replicas(set, u32::try_from(replicas).unwrap());
-        }
-        let parameters = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
-        let patched = self.sets().patch(set, &parameters, &Patch::Merge(fields)).await.unwrap();
+        let patched = self.change_set_as(set, fields, manager).await;
         self.set_seen(&patched).await;
     }
 
@@ -253,11 +211,8 @@ impl Gated {
 
     /// Something goes wrong with a live pod, or with `None` no longer does.
     pub async fn afflict(&self, pod: &str, fault: Option<&str>) {
-        self.view().note(format!("user: {pod} is now {fault:?}"));
         self.view().excuse(pod);
-        let fields =
-            json!({ "metadata": { "annotations": { behaviour::FAULT: fault.unwrap_or_default() } } });
-        self.pods().patch(pod, &PatchParams::default(), &Patch::Merge(&fields)).await.unwrap();
+        self.set_fault(pod, fault).await;
     }
 
     /// Somebody other than the operator deletes a pod.
@@ -267,20 +222,10 @@ impl Gated {
         self.pods().delete(pod, &DeleteParams::default()).await.unwrap();
     }
 
-    /// What has been seen so far.
-    pub fn view(&self) -> MutexGuard<'_, Seen> {
-        self.observer.view()
-    }
-
     /// How many pods have had each of these names.
     pub fn lives(&self, pods: &[&str]) -> Vec<usize> {
         let seen = self.view();
         pods.iter().map(|pod| seen.lives_of(pod)).collect()
-    }
-
-    /// Waits until what is seen is as asked for; `look` says what it sees instead.
-    pub async fn until<T>(&self, what: &str, look: impl Fn(&Seen) -> Result<T, String>) -> T {
-        self.observer.until(what, look).await
     }
 
     /// Waits until a PhasedRollout, whose status speaks of its present spec, is as asked for.
@@ -352,15 +297,6 @@ impl Gated {
         .await
     }
 
-    /// Waits until a pod is as asked for.
-    pub async fn pod_is(&self, pod: &str, what: &str, is: impl Fn(&crate::view::Pod) -> bool) {
-        self.until(&format!("{pod} to be {what}"), |seen| match seen.pods.get(pod) {
-            Some(seen) if is(seen) => Ok(()),
-            seen => Err(format!("{seen:?}")),
-        })
-        .await;
-    }
-
     /// Waits until all pods of a set serve this version, as many as it shall have.
     pub async fn serves(&self, set: &str, version: &str) {
         self.until(&format!("{set} to serve {version}"), |seen| {
@@ -374,16 +310,9 @@ impl Gated {
         .await;
     }
 
-    /// The events about an object that the operator has written so far, as (type, reason, message).
-    pub async fn events(&self, kind: &str, name: &str) -> Result<Vec<(String, String, String)>, kube::Error> {
-        let about = format!("involvedObject.name={name},involvedObject.kind={kind}");
-        let events = Api::<Event>::namespaced(self.cluster.user(), &self.namespace);
-        let events = events.list(&ListParams::default().fields(&about)).await?;
-        let ours = events.into_iter().filter(|event| {
-            event.source.as_ref().is_some_and(|source| source.component.as_deref() == Some("sts-plus"))
-        });
-        let text = Option::unwrap_or_default;
-        Ok(ours.map(|event| (text(event.type_), text(event.reason), text(event.message))).collect())
+    /// The events about an object that the operator has written so far.
+    pub async fn events(&self, kind: &str, name: &str) -> Result<Vec<Told>, kube::Error> {
+        self.events_about(kind, name).await
     }
 
     /// Waits for an event about a PhasedRollout whose words contain a text, and returns them.
@@ -396,35 +325,13 @@ impl Gated {
         .await
     }
 
-    /// What the operators of this stage have asked for. They must be at rest.
-    pub async fn requests(&self) -> Vec<Request> {
-        let accounts = self.accounts.lock().unwrap().clone();
-        let mut requests = Vec::new();
-        for account in accounts {
-            requests.extend(self.cluster.settled_requests(&account).await.unwrap());
-        }
-        requests
-    }
-
     /// The end of every scenario: no guarantee was broken and nothing was forbidden.
     pub fn finish(self) {
-        let accounts = self.accounts.lock().unwrap().clone();
-        for account in accounts {
-            let requests = self.cluster.requests(&account).unwrap();
-            let forbidden: Vec<_> = requests.iter().filter(|request| request.code == FORBIDDEN).collect();
-            assert!(forbidden.is_empty(), "the chart grants too little: {forbidden:#?}");
-        }
+        let forbidden = self.forbidden();
+        assert!(forbidden.is_empty(), "the chart grants too little: {forbidden:#?}");
         let mut seen = self.view();
         seen.conclude();
         assert!(seen.violations.is_empty(), "{:#?}", seen.violations);
-    }
-}
-
-impl Drop for Gated {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("---- what happened in {}\n{}----", self.namespace, self.view().timeline());
-        }
     }
 }
 

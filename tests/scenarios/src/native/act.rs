@@ -1,5 +1,6 @@
 //! One script, played in a namespace of its own: the hands of its user, and what is written down after each step.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -9,7 +10,6 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use sts_plus_cluster::nodes::behaviour;
 use sts_plus_harness::wait::{NotYet, try_until, try_until_stable, until};
 use tokio::time::Instant;
 
@@ -20,7 +20,8 @@ use super::manifest::{Set, version};
 use super::picture::{Picture, Raw};
 use super::trace::{Move, Trace, Verb};
 use crate::cluster::{Account, Cluster};
-use crate::observer::{DEADLINE, Observer};
+use crate::observer::DEADLINE;
+use crate::stage::Stage;
 
 /// Between the two reads that have to be the same: many times what a controller takes for its next write.
 const QUIET: Duration = Duration::from_millis(500);
@@ -35,9 +36,6 @@ const AGREEMENT_DEADLINE: Duration = Duration::from_mins(2);
 
 /// For how long nothing is told once everything is: longer than ours keeps an event back.
 const TOLD: Duration = Duration::from_secs(6);
-
-/// A namespace is no longer than a label value; room is left for who plays.
-const NAMESPACE_CHARACTERS: usize = 60;
 
 /// What was seen of a script.
 #[derive(Clone, Debug, Default)]
@@ -65,17 +63,21 @@ pub struct Step {
 
 /// A script that is being played.
 pub struct Act {
-    /// Where.
-    pub cluster: Arc<dyn Cluster>,
-    /// The namespace of its own.
-    pub namespace: String,
+    stage: Stage<Trace>,
     script: String,
     user: Client,
-    observer: Observer<Trace>,
     record: Mutex<Record>,
     theirs: Option<(Arc<Record>, Rival)>,
     disagreements: Mutex<Vec<String>>,
     pods_by_hand: AtomicUsize,
+}
+
+impl Deref for Act {
+    type Target = Stage<Trace>;
+
+    fn deref(&self) -> &Stage<Trace> {
+        &self.stage
+    }
 }
 
 /// The kinds that users of scripts write.
@@ -117,21 +119,14 @@ impl Act {
         script: &str,
         theirs: Option<(Arc<Record>, Rival)>,
     ) -> Self {
-        let name = format!("{player}-{}", script.replace('_', "-"));
-        let name: String = name.chars().take(NAMESPACE_CHARACTERS).collect();
-        let namespace = name.trim_end_matches('-').to_owned();
-        cluster.make_namespace(&namespace).await.unwrap();
-        let user = cluster.user();
-        let mut observer = Observer::new();
-        observer.follow(Api::<StatefulSet>::namespaced(user.clone(), &namespace)).await;
-        observer.follow(Api::<Pod>::namespaced(user.clone(), &namespace)).await;
-        observer.follow(Api::<PersistentVolumeClaim>::namespaced(user.clone(), &namespace)).await;
+        let mut stage = Stage::named(cluster, &format!("{player}-{script}")).await;
+        stage.watch::<StatefulSet>().await;
+        stage.watch::<Pod>().await;
+        stage.watch::<PersistentVolumeClaim>().await;
         Self {
-            cluster: Arc::clone(cluster),
-            namespace,
+            stage,
             script: script.to_owned(),
-            user,
-            observer,
+            user: cluster.user(),
             record: Mutex::default(),
             theirs,
             disagreements: Mutex::default(),
@@ -240,8 +235,7 @@ impl Act {
 
     /// Something goes wrong with a live pod; an empty fault heals it.
     pub async fn afflict(&self, pod: &str, fault: &str) {
-        self.merge(Kind::Pod, pod, json!({ "metadata": { "annotations": { behaviour::FAULT: fault } } }))
-            .await;
+        self.set_fault(pod, Some(fault)).await;
     }
 
     /// Ends a pod with this phase, as a node does that has no more use for it.
@@ -315,7 +309,7 @@ impl Act {
 
     /// What has been seen so far.
     pub fn trace(&self) -> MutexGuard<'_, Trace> {
-        self.observer.view()
+        self.view()
     }
 
     /// The end of a step: waits until it looks as expected and nothing moves any more, and writes it down.
@@ -454,13 +448,5 @@ impl Record {
         self.events = Events::read(user, namespace).await?;
         self.events.without(&self.untold);
         Ok(())
-    }
-}
-
-impl Drop for Act {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("---- what happened in {}\n{}\n----", self.namespace, self.trace().timeline());
-        }
     }
 }

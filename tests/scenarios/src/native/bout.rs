@@ -15,7 +15,7 @@ use super::events::Events;
 use super::manifest::Set;
 use crate::cluster::Cluster;
 use crate::observer::DEADLINE;
-use crate::scenarios::{Scenario, Stage};
+use crate::scenarios::{Place, Scenario};
 use crate::theatre;
 
 /// Scripts at once: each waits most of its time, but all share one API server and two cores.
@@ -98,7 +98,7 @@ async fn everything_is_told(cluster: &Arc<dyn Cluster>) {
 pub fn scenario(script: Script) -> Scenario {
     Scenario {
         name: script.name,
-        stage: Stage::Shared,
+        place: Place::Shared,
         needs_binary: false,
         play: |cluster, name| Box::pin(play_ours(cluster, name)),
     }
@@ -138,7 +138,7 @@ fn named(name: &str) -> Script {
 /// Plays a script under ours once more, on an embedded cluster: what differs from the real one is a fault of the cluster.
 async fn play_embedded(name: &'static str, on_real: Record) {
     let played = tokio::task::spawn_blocking(move || {
-        theatre::on_embedded(theatre::shape(Stage::Shared, false), |cluster| {
+        theatre::on_embedded(theatre::shape(Place::Shared, false), |cluster| {
             Box::pin(async move {
                 under_ours(&cluster, "e", name, Some((Arc::new(on_real), Rival::Itself))).await;
             })

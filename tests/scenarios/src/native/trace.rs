@@ -137,6 +137,10 @@ impl Trace {
 }
 
 impl Onlooking for Trace {
+    fn timeline(&self) -> String {
+        self.timeline()
+    }
+
     fn violations(&self) -> &[String] {
         &self.violations
     }

@@ -11,12 +11,12 @@ use serde_json::json;
 use sts_plus_harness::faults::{Call, Fault, Faults};
 use tower::service_fn;
 
-use super::{Scenario, Stage, scenarios};
+use super::{Place, Scenario, scenarios};
 use crate::fixture::{Template, three_zones};
 use crate::scene::Scene;
 
 pub(super) fn all() -> Vec<Scenario> {
-    scenarios![Stage::Shared;
+    scenarios![Place::Shared;
         the_answer_to_every_deletion_is_lost,
         no_deletion_reaches_the_server_at_the_first_attempt,
         the_first_write_to_every_object_is_throttled,

@@ -7,7 +7,7 @@ use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::shell::cache::Scope;
 use tokio::sync::watch;
 
-use super::{Scenario, Stage, scenarios};
+use super::{Place, Scenario, scenarios};
 use crate::binary::holder;
 use crate::fixture::{Template, Zone};
 use crate::observer::DEADLINE;
@@ -21,7 +21,7 @@ use crate::stale::stale;
 const LOOKS: usize = 20;
 
 pub(super) fn all() -> Vec<Scenario> {
-    scenarios![Stage::Shared;
+    scenarios![Place::Shared;
         rule_c_a_new_leader_lists_anew_before_it_decides,
         rule_b_nothing_is_decided_before_the_view_shows_an_acknowledged_deletion,
         rule_d_nothing_is_decided_before_the_view_shows_a_deletion_whose_answer_was_lost,

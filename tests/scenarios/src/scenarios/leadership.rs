@@ -6,7 +6,7 @@ use sts_plus_harness::process::Signal;
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::shell::cache::Scope;
 
-use super::{Scenario, Stage, scenarios};
+use super::{Place, Scenario, scenarios};
 use crate::binary::{Replica, holder, leader_and_standby};
 use crate::cluster::Request;
 use crate::fixture::{Template, Zone, three_zones};
@@ -20,14 +20,14 @@ use crate::scene::Scene;
 const MAX_READS_OF_A_GROUP: usize = 3;
 
 pub(super) fn all() -> Vec<Scenario> {
-    let of_the_binary = scenarios![Stage::Shared;
+    let of_the_binary = scenarios![Place::Shared;
         a_leader_paused_past_its_lease_and_woken_starts_no_new_write,
         a_killed_leader_is_followed_when_its_lease_has_run_out,
         a_leader_that_is_asked_to_stop_hands_over,
         an_operator_killed_in_the_middle_goes_on_when_it_is_started_again,
     ];
     let of_the_binary = of_the_binary.into_iter().map(|scenario| Scenario { needs_binary: true, ..scenario });
-    let in_process = scenarios![Stage::Shared;
+    let in_process = scenarios![Place::Shared;
         two_operators_at_once_keep_the_guarantees,
         a_leader_whose_write_is_unanswered_does_not_release_its_lease,
     ];

@@ -25,7 +25,7 @@ pub struct Scenario {
     /// What it shows.
     pub name: &'static str,
     /// Where it plays.
-    pub stage: Stage,
+    pub place: Place,
     /// Whether it starts the real binary.
     pub needs_binary: bool,
     /// Plays it; a panic is a failure.
@@ -34,7 +34,7 @@ pub struct Scenario {
 
 /// Where a scenario plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum Place {
     /// On a cluster with other scenarios.
     Shared,
     /// On a cluster of its own, because it shakes it, or looks at all of it.
@@ -49,10 +49,10 @@ pub enum Stage {
 
 /// Scenarios from functions of the same name that take a scene.
 macro_rules! scenarios {
-    ($stage:expr; $($name:ident),* $(,)?) => {
+    ($place:expr; $($name:ident),* $(,)?) => {
         vec![$(crate::scenarios::Scenario {
             name: stringify!($name),
-            stage: $stage,
+            place: $place,
             needs_binary: false,
             play: |cluster, name| Box::pin(crate::scenarios::play(cluster, name, $name)),
         }),*]

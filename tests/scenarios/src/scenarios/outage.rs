@@ -9,7 +9,7 @@ use sts_plus_harness::faults::{Call, Fault, Faults};
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::shell::cache::Scope;
 
-use super::{Scenario, Stage, scenarios};
+use super::{Place, Scenario, scenarios};
 use crate::cluster::Request;
 use crate::fixture::{Template, Zone, three_zones};
 use crate::observer::DEADLINE;
@@ -23,12 +23,12 @@ const MAX_ATTEMPTS_IN_AN_OUTAGE: usize = 100;
 
 pub(super) fn all() -> Vec<Scenario> {
     [
-        scenarios![Stage::Own;
+        scenarios![Place::Own;
             the_api_server_may_be_gone_at_the_start_and_in_the_middle,
             pods_that_can_be_neither_listed_nor_watched_keep_others_from_being_replaced,
         ],
-        scenarios![Stage::OwnWithoutStreaming; a_server_that_does_not_stream_lists_is_listed_page_by_page],
-        scenarios![Stage::Shared; a_missing_permission_is_told_and_does_not_become_a_hot_loop],
+        scenarios![Place::OwnWithoutStreaming; a_server_that_does_not_stream_lists_is_listed_page_by_page],
+        scenarios![Place::Shared; a_missing_permission_is_told_and_does_not_become_a_hot_loop],
     ]
     .concat()
 }

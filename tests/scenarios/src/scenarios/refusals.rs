@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sts_plus_harness::proxy::BlackHole;
 use sts_plus_harness::wait::{NotYet, until};
 
-use super::{Scenario, Stage, scenarios};
+use super::{Place, Scenario, scenarios};
 use crate::cluster::{Account, Cluster, Request};
 use crate::fixture::{GROUP, Template, Zone, three_zones};
 use crate::observer::DEADLINE;
@@ -34,7 +34,7 @@ pub(crate) fn nobody() -> SocketAddr {
 }
 
 pub(super) fn all() -> Vec<Scenario> {
-    scenarios![Stage::Shared;
+    scenarios![Place::Shared;
         a_failing_webhook_on_sets_holds_up_no_rollout_and_is_reported,
         a_webhook_on_sets_that_never_answers_holds_up_no_rollout_and_is_reported,
         a_deletion_that_a_webhook_refuses_is_the_state_of_its_set_until_it_is_admitted,

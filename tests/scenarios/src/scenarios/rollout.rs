@@ -6,13 +6,13 @@ use jiff::SignedDuration;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use super::{Scenario, Stage, scenarios};
+use super::{Place, Scenario, scenarios};
 use crate::fixture::{Template, Zone, three_zones};
 use crate::scene::Scene;
 use crate::view::Pod;
 
 pub(super) fn all() -> Vec<Scenario> {
-    scenarios![Stage::Shared;
+    scenarios![Place::Shared;
         e_g25_a_pod_counts_only_after_min_ready_seconds,
         three_zones_of_five_pods_are_rolled_one_zone_at_a_time,
         a_rollout_is_rolled_back_midway,

@@ -7,14 +7,14 @@ use sts_plus_api::keys;
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::shell::cache::Scope;
 
-use super::{Scenario, Stage, scenarios};
+use super::{Place, Scenario, scenarios};
 use crate::fixture::{GROUP, Template, Zone, three_zones};
 use crate::observer::DEADLINE;
 use crate::operator::Operator;
 use crate::scene::Scene;
 
 pub(super) fn all() -> Vec<Scenario> {
-    scenarios![Stage::Shared;
+    scenarios![Place::Shared;
         every_invalid_max_unavailable_means_1_and_a_warning,
         e_r25_a_paused_zone_is_passed_over_and_goes_on_by_itself_when_resumed,
         a_zone_paused_in_the_middle_keeps_its_pods_and_the_others_go_on,

@@ -15,13 +15,13 @@ use sts_plus_planner::rollout_group::plan;
 use sts_plus_planner::rollout_group::report::Report;
 use tokio::task::JoinSet;
 
-use super::{Scenario, Stage, scenarios};
+use super::{Place, Scenario, scenarios};
 use crate::fixture::{GROUP, Template, three_zones};
 use crate::observer::DEADLINE;
 use crate::scene::Scene;
 
 pub(super) fn all() -> Vec<Scenario> {
-    scenarios![Stage::Shared;
+    scenarios![Place::Shared;
         transitions_are_told_in_the_same_words_on_the_set_as_event_and_by_the_planner,
         at_the_goal_nothing_is_written,
     ]

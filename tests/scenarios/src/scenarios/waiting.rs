@@ -6,13 +6,13 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 use sts_plus_harness::wait::{NotYet, until};
 
-use super::{Scenario, Stage, scenarios};
+use super::{Place, Scenario, scenarios};
 use crate::fixture::{Template, Zone, three_zones};
 use crate::observer::DEADLINE;
 use crate::scene::Scene;
 
 pub(super) fn all() -> Vec<Scenario> {
-    scenarios![Stage::Shared;
+    scenarios![Place::Shared;
         e_g4_a_broken_rollout_stops_at_its_first_pod_and_heals_with_its_template,
         e_g1_a_zone_that_lacks_a_pod_because_of_a_quota_blocks_the_others,
         a_zone_that_is_not_ready_blocks_the_others_until_it_heals,

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -15,12 +16,14 @@ use sts_plus_api::phased_rollout::{
 };
 
 use crate::example;
+use crate::forecast::Objects;
 use crate::phased_rollout::answer::{Answer, Data, QueryError};
 use crate::phased_rollout::query::{Outcome, Question};
 use crate::phased_rollout::row::{ParsedSpec, RolloutRow};
 use crate::phased_rollout::{Note, Stretch};
 use crate::pod::{Phase as PodPhase, PodRow};
 use crate::set::{SetRow, Strategy};
+use crate::statefulset::world::Management;
 
 /// The revision that pods have before a rollout.
 pub(super) const OLD: &str = "web-old";
@@ -41,20 +44,11 @@ pub(super) type Script = Arc<dyn Fn(&Question, &Cluster) -> Reply + Send + Sync>
 
 /// API objects, the operator's memory, and the time.
 #[derive(Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is something that a scenario switches by itself")]
 pub(super) struct Cluster {
     pub(super) now: Timestamp,
-    pub(super) sets: Vec<SetRow>,
-    pub(super) pods: Vec<PodRow>,
-    pub(super) rollouts: Vec<RolloutRow>,
+    objects: Objects,
     /// What the user has changed in the spec of a rollout, by its name.
     pub(super) specs: BTreeMap<Arc<str>, PhasedRolloutSpec>,
-    /// The revision of each set's template, by the set's UID.
-    pub(super) templates: BTreeMap<Arc<str>, String>,
-    /// The generation that each set's controller has acted on.
-    pub(super) acted_on: BTreeMap<Arc<str>, i64>,
-    /// Whether the sets' controller waits for each pod before the next.
-    pub(super) ordered: bool,
     /// Whether the sets' controller does anything.
     pub(super) native: bool,
     /// Pods that do not get Ready.
@@ -73,8 +67,6 @@ pub(super) struct Cluster {
     pub(super) unconfirmed: bool,
     /// Who has written the partition, other than us.
     pub(super) foreign: Option<String>,
-    /// Writes so far: the next resourceVersion, and part of the next UID.
-    pub(super) writes: u64,
     /// What happened, one line each.
     pub(super) trace: Vec<String>,
     pub(super) announced: Vec<Note>,
@@ -94,6 +86,20 @@ pub(super) struct Cluster {
     pub(super) wake_at: Option<Timestamp>,
 }
 
+impl Deref for Cluster {
+    type Target = Objects;
+
+    fn deref(&self) -> &Objects {
+        &self.objects
+    }
+}
+
+impl DerefMut for Cluster {
+    fn deref_mut(&mut self) -> &mut Objects {
+        &mut self.objects
+    }
+}
+
 /// The fixture: the set `web` of three pods, all well and of one revision, and a rollout that has just been created.
 pub(super) fn given() -> Cluster {
     with_replicas(3)
@@ -111,12 +117,8 @@ pub(super) fn with_replicas(replicas: u32) -> Cluster {
     };
     let mut cluster = Cluster {
         now: start.saturating_add(SignedDuration::from_hours(1)).unwrap(),
-        templates: [(Arc::clone(&set.uid), OLD.to_owned())].into(),
-        acted_on: [(Arc::clone(&set.uid), set.generation)].into(),
-        pods: Vec::new(),
-        rollouts: vec![rollout(WEB, WEB)],
+        objects: Objects::default(),
         specs: BTreeMap::new(),
-        ordered: true,
         native: true,
         stuck: BTreeSet::new(),
         prometheus: Arc::new(|_, _| data()),
@@ -127,7 +129,6 @@ pub(super) fn with_replicas(replicas: u32) -> Cluster {
         answers_lost: false,
         unconfirmed: false,
         foreign: None,
-        writes: 10,
         trace: Vec::new(),
         announced: Vec::new(),
         spent: BTreeSet::new(),
@@ -138,10 +139,9 @@ pub(super) fn with_replicas(replicas: u32) -> Cluster {
         dies_after: None,
         conflict_after: None,
         wake_at: None,
-        sets: Vec::new(),
     };
-    cluster.populate(&set);
-    cluster.sets.push(set);
+    cluster.rollouts.push(rollout(WEB, WEB));
+    cluster.create_set(set);
     cluster
 }
 
@@ -314,13 +314,12 @@ impl Cluster {
     }
 
     pub(super) fn create_rollout(&mut self, row: RolloutRow) {
-        self.rollouts.push(RolloutRow { created: self.now, ..row });
+        let created = self.now;
+        self.rollouts.push(RolloutRow { created, ..row });
     }
 
     pub(super) fn create_set(&mut self, row: SetRow) {
-        let generation = row.generation;
         self.templates.insert(Arc::clone(&row.uid), OLD.to_owned());
-        self.acted_on.insert(Arc::clone(&row.uid), generation);
         self.populate(&row);
         self.sets.push(row);
     }
@@ -354,7 +353,8 @@ impl Cluster {
         let set = self.sets.iter_mut().find(|set| &*set.name == name).expect("a set");
         set.generation += 1;
         set.resource_version = version;
-        self.templates.insert(Arc::clone(&set.uid), revision.to_owned());
+        let uid = Arc::clone(&set.uid);
+        self.templates.insert(uid, revision.to_owned());
     }
 
     /// Somebody else writes the partition.
@@ -366,30 +366,27 @@ impl Cluster {
     /// All the pods of a set, as if they had been there for long.
     fn populate(&mut self, set: &SetRow) {
         for ordinal in set.ordinals() {
-            let mut pod = self.pod_row(set, ordinal, OLD);
+            let mut pod = self.new_pod(set, ordinal, OLD);
             (pod.phase, pod.running) = (PodPhase::Running, true);
             pod.ready_since = Timestamp::from_second(READY_SINCE).ok();
             self.pods.push(pod);
         }
     }
 
-    /// A pod as the set's controller would create it: not started.
-    pub(super) fn pod_row(&mut self, set: &SetRow, ordinal: u32, revision: &str) -> PodRow {
-        let version = self.version();
-        PodRow {
-            uid: format!("uid-{}-{ordinal}-{version}", set.name).into(),
-            resource_version: version,
-            revision: Some(revision.into()),
-            phase: PodPhase::Pending,
-            running: false,
-            ready_since: None,
-            ..example::pod(set, ordinal)
-        }
+    pub(super) fn version(&mut self) -> Box<str> {
+        self.next_version()
     }
 
-    pub(super) fn version(&mut self) -> Box<str> {
-        self.writes += 1;
-        self.writes.to_string().into()
+    /// The API objects, whose own `perform` is hidden by that of the fixture.
+    pub(super) fn objects_mut(&mut self) -> &mut Objects {
+        &mut self.objects
+    }
+
+    /// Whether the controller of every set waits for each pod before the next.
+    pub(super) fn set_ordered(&mut self, ordered: bool) {
+        let management = if ordered { Management::OrderedReady } else { Management::Parallel };
+        let uids: Vec<_> = self.sets.iter().map(|set| Arc::clone(&set.uid)).collect();
+        self.management.extend(uids.into_iter().map(|uid| (uid, management)));
     }
 }
 

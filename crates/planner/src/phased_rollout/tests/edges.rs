@@ -87,7 +87,7 @@ fn b_a10_3_paused_after_a_strategy_changed_midway_is_not_an_error() {
 #[test]
 fn b_a10_4_one_pod_per_gate_also_where_the_native_controller_would_take_more() {
     let mut cluster = idle();
-    cluster.ordered = false;
+    cluster.set_ordered(false);
     cluster.edit(NEW);
     cluster.quiet();
     let mut before = cluster.revisions().iter().filter(|revision| **revision == NEW).count();

@@ -23,7 +23,6 @@ fn recreate(cluster: &mut Cluster, template: &str) {
         ..other_set(WEB)
     };
     cluster.templates.insert(Arc::clone(&set.uid), template.to_owned());
-    cluster.acted_on.insert(Arc::clone(&set.uid), 0);
     for pod in &mut cluster.pods {
         pod.owner = Arc::clone(&set.uid);
     }

@@ -184,7 +184,7 @@ impl History {
                 let rolling = UpdateStrategy::RollingUpdate { partition };
                 set.strategy = if on_delete { UpdateStrategy::OnDelete } else { rolling };
             }),
-            Step::Ordered(ordered) => cluster.ordered = ordered,
+            Step::Ordered(ordered) => cluster.set_ordered(ordered),
         }
     }
 

@@ -132,12 +132,12 @@ impl Zones {
 
 /// The StatefulSet controller does nothing.
 fn stopped(work: &Work) -> bool {
-    !matches!(work, Work::Create(..) | Work::Delete(_) | Work::Report(_))
+    !matches!(work, Work::Write(_))
 }
 
 /// The StatefulSet controller reports, and does nothing else.
 fn lags(work: &Work) -> bool {
-    !matches!(work, Work::Create(..) | Work::Delete(_))
+    !work.writes_pod()
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,12 +15,14 @@ use sts_plus_api::keys;
 
 use super::invariants;
 use crate::example;
+use crate::forecast::Objects;
 use crate::health::Member;
 use crate::plan::{Action, Kind, Verb};
 use crate::pod::{Phase, PodRow, Waiting};
 use crate::reason::Reason;
 use crate::rollout_group::{Decision, Memory, Overlap, World, plan};
 use crate::set::{SetRow, Steering, Strategy};
+use crate::statefulset::world::Management;
 
 /// The revision that pods have before a rollout.
 pub(super) const OLD: &str = "old";
@@ -37,16 +40,27 @@ const ZONE_PREFIX: &str = "ingester-zone-";
 #[derive(Clone, Debug)]
 pub(super) struct Cluster {
     pub(super) group: Arc<str>,
-    pub(super) sets: Vec<SetRow>,
-    pub(super) pods: Vec<PodRow>,
+    objects: Objects,
     pub(super) overlaps: Vec<Overlap>,
     pub(super) unobserved_since: BTreeMap<Arc<str>, Timestamp>,
     pub(super) memory: Memory,
     pub(super) now: Timestamp,
     /// The revisions of each set's template, the present one last.
     pub(super) templates: BTreeMap<Arc<str>, Vec<String>>,
-    /// Writes so far: the next resourceVersion, and part of the next UID.
-    pub(super) writes: u64,
+}
+
+impl Deref for Cluster {
+    type Target = Objects;
+
+    fn deref(&self) -> &Objects {
+        &self.objects
+    }
+}
+
+impl DerefMut for Cluster {
+    fn deref_mut(&mut self) -> &mut Objects {
+        &mut self.objects
+    }
 }
 
 /// The fixture of the catalogue: two zones of three pods, all Ready and up to date, `OnDelete`, two of them
@@ -60,21 +74,21 @@ pub(super) fn zones(names: &[&str], replicas: u32) -> Cluster {
     let start = Timestamp::from_second(READY_SINCE).unwrap();
     let mut cluster = Cluster {
         group: GROUP.into(),
-        sets: names.iter().map(|name| set_row(name, replicas)).collect(),
-        pods: Vec::new(),
+        objects: Objects::default(),
         overlaps: Vec::new(),
         unobserved_since: BTreeMap::new(),
         memory: Memory::default(),
         now: start.saturating_add(AGE).unwrap(),
         templates: names.iter().map(|name| (full(name).into(), vec![NEW.to_owned()])).collect(),
-        writes: 0,
     };
-    for set in cluster.sets.clone() {
+    for set in names.iter().map(|name| set_row(name, replicas)) {
+        cluster.management.insert(Arc::clone(&set.uid), Management::Parallel);
         for ordinal in set.ordinals() {
             let mut pod = cluster.pod_row(&set, ordinal);
             (pod.phase, pod.running, pod.ready_since) = (Phase::Running, true, Some(start));
             cluster.pods.push(pod);
         }
+        cluster.sets.push(set);
     }
     cluster
 }
@@ -162,6 +176,11 @@ impl Cluster {
         self.set(zone, |set| set.generation += 1)
     }
 
+    /// The API objects, whose own `templates` and `perform` are hidden by those of the fixture.
+    pub(super) fn objects_mut(&mut self) -> &mut Objects {
+        &mut self.objects
+    }
+
     pub(super) fn set_mut(&mut self, zone: &str) -> &mut SetRow {
         let name = full(zone);
         self.sets.iter_mut().find(|set| *set.name == *name).expect("a zone of the fixture")
@@ -174,15 +193,7 @@ impl Cluster {
 
     /// A pod as the set's controller would create it: not started.
     pub(super) fn pod_row(&mut self, set: &SetRow, ordinal: u32) -> PodRow {
-        self.writes += 1;
-        PodRow {
-            uid: format!("uid-{}-{ordinal}-{}", set.name, self.writes).into(),
-            resource_version: self.writes.to_string().into(),
-            phase: Phase::Pending,
-            running: false,
-            ready_since: None,
-            ..example::pod(set, ordinal)
-        }
+        self.new_pod(set, ordinal, set.update_revision.as_deref().unwrap_or_default())
     }
 }
 
@@ -277,49 +288,17 @@ impl Cluster {
     }
 }
 
-/// The API server's part: writes with preconditions.
+/// What the API server makes of our writes.
 impl Cluster {
     /// Does what a write asks for, or says why not.
     pub(super) fn apply(&mut self, action: &Action) -> Result<(), String> {
-        self.writes += 1;
-        let version: Box<str> = self.writes.to_string().into();
-        let name = &*action.object().name;
-        let stale = |uid: &str, seen: &str| {
-            let wanted = action.precondition();
-            *wanted.uid != *uid || wanted.resource_version.as_deref().is_some_and(|wanted| wanted != seen)
-        };
-        match action.object().kind {
-            Kind::Pod => {
-                let pod = self.pods.iter_mut().find(|pod| *pod.name == *name).ok_or("no such pod")?;
-                if stale(&pod.uid, &pod.resource_version) {
-                    return Err(format!("precondition failed: {action:?} on {pod:?}"));
-                }
-                assert_eq!(*action.verb(), Verb::Delete, "the only thing that is done to pods");
-                (pod.terminating, pod.resource_version) = (true, version);
-            }
-            Kind::StatefulSet => {
-                let set = self.sets.iter_mut().find(|set| *set.name == *name).ok_or("no such set")?;
-                if stale(&set.uid, &set.resource_version) {
-                    return Err(format!("precondition failed: {action:?} on {set:?}"));
-                }
-                match action.verb() {
-                    Verb::Merge { body, .. } => {
-                        let value = &body["metadata"]["annotations"][keys::ROLLOUT_STATUS];
-                        set.steering.rollout_status = value.as_str().map(Into::into);
-                    }
-                    Verb::MergeStatus { body, .. } => {
-                        let revision = body["status"]["currentRevision"].as_str();
-                        set.current_revision = revision.map(Into::into);
-                    }
-                    _ => {
-                        return Err(format!("not done to sets: {action:?}"));
-                    }
-                }
-                set.resource_version = version;
-            }
-            _ => return Err(format!("not written by a group: {action:?}")),
-        }
-        Ok(())
+        // The API server of the forecast takes more: what a group writes is this and nothing else.
+        let ours = matches!(
+            (action.object().kind, action.verb()),
+            (Kind::Pod, Verb::Delete) | (Kind::StatefulSet, Verb::Merge { .. } | Verb::MergeStatus { .. })
+        );
+        assert!(ours, "not written by a group: {action:?}");
+        self.objects.apply(action).map_err(|refused| format!("{refused}: {action:?}"))
     }
 
     /// Does all that a plan asks for; the plan was made for this very state, so nothing may fail.

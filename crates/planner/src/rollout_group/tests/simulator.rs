@@ -1,4 +1,4 @@
-//! The rest of the cluster, one small step at a time: a StatefulSet controller for `OnDelete`, kubelets, users
+//! The rest of the cluster, one small step at a time: the StatefulSet controller and the kubelets of the forecast, users
 //! and accidents. A revision whose name ends in `-bad` makes pods that crash for ever, one in `-hangs` pods that run and
 //! never get Ready.
 
@@ -7,31 +7,15 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::cluster::{Cluster, full};
+use crate::example;
+pub(super) use crate::forecast::work::{CRASHES, HANGS};
+use crate::forecast::work::{Work, fate_by_name};
 use crate::pod::{Phase, PodRow, Waiting};
 use crate::rollout_group::Decision;
 use crate::set::{SetRow, Strategy};
 
 /// Steps until a cluster of this size must have come to rest; far above what any run needs.
 const STEPS_TO_REST: usize = 5_000;
-
-/// Something that the StatefulSet controller or a kubelet would do next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Work {
-    /// The set's controller looks at the present spec.
-    Observe(Arc<str>),
-    /// The set's controller deletes a pod that the spec no longer asks for.
-    Retire(Box<str>),
-    /// The set's controller creates a pod from the present template.
-    Create(Arc<str>, u32),
-    /// The set's controller counts its pods again.
-    Count(Arc<str>),
-    /// A terminating pod is gone.
-    Remove(Box<str>),
-    /// A pod's containers start.
-    Start(Box<str>),
-    /// A pod becomes Ready, or breaks if its revision is bad.
-    Finish(Box<str>),
-}
 
 /// Something that happens to a cluster; zones and pods are picked by number.
 #[derive(Clone, Debug)]
@@ -60,20 +44,8 @@ pub(super) enum Step {
     Wait(u8),
 }
 
-/// What the names of revisions end in whose pods never get Ready.
-pub(super) const CRASHES: &str = "-bad";
-pub(super) const HANGS: &str = "-hangs";
-
 pub(super) fn bad(revision: &str) -> bool {
     revision.ends_with(CRASHES) || revision.ends_with(HANGS)
-}
-
-fn hangs(pod: &PodRow) -> bool {
-    pod.revision.as_deref().is_some_and(|revision| revision.ends_with(HANGS))
-}
-
-fn bad_pod(pod: &PodRow) -> bool {
-    pod.revision.as_deref().is_some_and(bad)
 }
 
 fn pick<T>(items: &mut [T], number: usize) -> Option<&mut T> {
@@ -82,90 +54,20 @@ fn pick<T>(items: &mut [T], number: usize) -> Option<&mut T> {
 }
 
 impl Cluster {
-    /// All that the controller and the kubelets could do now.
+    /// All that the controllers and the kubelets could do now.
     pub(super) fn work(&self) -> Vec<Work> {
-        let mut work = Vec::new();
-        for set in &self.sets {
-            if set.observed_generation < set.generation {
-                work.push(Work::Observe(Arc::clone(&set.name)));
-                continue;
-            }
-            let name_of = |ordinal: u32| format!("{}-{ordinal}", set.name);
-            let names: Vec<_> = set.ordinals().map(name_of).collect();
-            let own = || self.pods.iter().filter(|pod| pod.owner == set.uid);
-            let surplus =
-                own().filter(|pod| !pod.terminating && !names.iter().any(|name| **name == *pod.name));
-            work.extend(surplus.map(|pod| Work::Retire(pod.name.clone())));
-            let absent = set.ordinals().filter(|ordinal| own().all(|pod| *pod.name != name_of(*ordinal)));
-            work.extend(absent.map(|ordinal| Work::Create(Arc::clone(&set.name), ordinal)));
-            if set.counted != self.complete(set) {
-                work.push(Work::Count(Arc::clone(&set.name)));
-            }
-        }
-        for pod in &self.pods {
-            let name = || pod.name.clone();
-            match pod.phase {
-                _ if pod.terminating => work.push(Work::Remove(name())),
-                Phase::Pending => work.push(Work::Start(name())),
-                _ if hangs(pod) && pod.running => {}
-                _ if pod.ready_since.is_some() || (bad_pod(pod) && pod.defect().is_some()) => {}
-                _ => work.push(Work::Finish(name())),
-            }
-        }
-        work
+        let controlled = self.sets.iter().flat_map(|set| self.control_work(set, self.now));
+        controlled.chain(self.pod_work(fate_by_name)).collect()
     }
 
-    /// Whether as many pods of the target revision are Ready as the spec asks for.
-    fn complete(&self, set: &SetRow) -> bool {
-        let own = self.pods.iter().filter(|pod| pod.owner == set.uid && pod.ready());
-        let updated = own.filter(|pod| pod.revision.as_deref() == set.update_revision.as_deref());
-        updated.count() as u64 == u64::from(set.replicas)
-    }
-
+    #[expect(clippy::needless_pass_by_value, reason = "work that is done is gone")]
     pub(super) fn perform(&mut self, work: Work) {
-        self.writes += 1;
-        let version: Box<str> = self.writes.to_string().into();
         let now = self.now;
-        match work {
-            Work::Observe(name) => {
-                let target = self.templates[&name].last().cloned();
-                let set = self.sets.iter_mut().find(|set| set.name == name).unwrap();
-                set.observed_generation = set.generation;
-                set.update_revision = target.map(Into::into);
-                set.resource_version = version;
-            }
-            Work::Count(name) => {
-                let number = self.sets.iter().position(|set| set.name == name).unwrap();
-                let counted = self.complete(&self.sets[number]);
-                (self.sets[number].counted, self.sets[number].resource_version) = (counted, version);
-            }
-            Work::Create(name, ordinal) => {
-                let set = self.sets.iter().find(|set| set.name == name).unwrap().clone();
-                let pod = self.pod_row(&set, ordinal);
-                self.pods.push(pod);
-            }
-            Work::Remove(name) => self.pods.retain(|pod| pod.name != name),
-            Work::Retire(name) => self.change(&name, |pod| pod.terminating = true),
-            Work::Start(name) => {
-                self.change(&name, |pod| (pod.phase, pod.running) = (Phase::Running, true));
-            }
-            Work::Finish(name) => self.change(&name, |pod| {
-                if hangs(pod) {
-                    (pod.waiting, pod.running) = (None, true);
-                } else if bad_pod(pod) {
-                    (pod.waiting, pod.running) = (Some(Waiting::CrashLoopBackOff), false);
-                } else {
-                    (pod.waiting, pod.running, pod.ready_since) = (None, true, Some(now));
-                }
-            }),
-        }
+        self.objects_mut().perform(&work, now);
     }
 
     fn change(&mut self, name: &str, change: impl FnOnce(&mut PodRow)) {
-        self.writes += 1;
-        let pod = self.pods.iter_mut().find(|pod| *pod.name == *name).unwrap();
-        change(pod);
-        pod.resource_version = self.writes.to_string().into();
+        self.change_pod(example::NAMESPACE, name, change);
     }
 
     /// Gives a zone a new template.
@@ -173,7 +75,10 @@ impl Cluster {
         let name: Arc<str> = full(zone).into();
         let history = self.templates.get_mut(&name).expect("a zone of the fixture");
         history.push(revision.to_owned());
-        self.set_mut(zone).generation += 1;
+        let set = self.set_mut(zone);
+        set.generation += 1;
+        let uid = Arc::clone(&set.uid);
+        self.objects_mut().templates.insert(uid, revision.to_owned());
     }
 
     /// Lets one thing happen.
@@ -221,18 +126,19 @@ impl Cluster {
 
     fn template(&mut self, zone: usize, next: impl FnOnce(&[String]) -> String) {
         let Some(set) = pick(&mut self.sets, zone) else { return };
-        let history = self.templates.get_mut(&set.name).unwrap();
-        let next = next(history);
-        history.push(next);
         set.generation += 1;
+        let (name, uid) = (Arc::clone(&set.name), Arc::clone(&set.uid));
+        let history = self.templates.get_mut(&name).unwrap();
+        let next = next(history);
+        history.push(next.clone());
+        self.objects_mut().templates.insert(uid, next);
     }
 
     fn with_set(&mut self, zone: usize, change: impl FnOnce(&mut SetRow)) {
-        self.writes += 1;
-        let version = self.writes.to_string();
+        let version = self.next_version();
         if let Some(set) = pick(&mut self.sets, zone) {
             change(set);
-            set.resource_version = version.into();
+            set.resource_version = version;
         }
     }
 
@@ -250,11 +156,11 @@ impl Cluster {
     /// The operator's part: notes what is unobserved, plans, and does it.
     #[track_caller]
     pub(super) fn operate(&mut self) -> Decision {
-        for set in &self.sets {
+        for set in self.sets.clone() {
             if set.target().is_some() {
                 self.unobserved_since.remove(&set.uid);
             } else {
-                self.unobserved_since.entry(Arc::clone(&set.uid)).or_insert(self.now);
+                self.unobserved_since.entry(set.uid).or_insert(self.now);
             }
         }
         let plan = self.plan();

@@ -26,7 +26,7 @@ macro_rules! scenarios {
     ($($name:ident),* $(,)?) => {
         vec![$(crate::scenarios::Scenario {
             name: stringify!($name),
-            stage: crate::scenarios::Stage::Shared,
+            place: crate::scenarios::Place::Shared,
             needs_binary: false,
             play: |cluster, name| Box::pin(crate::gated::scenarios::play(cluster, name, $name)),
         }),*]

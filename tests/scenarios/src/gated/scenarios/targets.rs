@@ -6,7 +6,7 @@ use sts_plus_api::conditions::{STALLED, Truth};
 use super::scenarios;
 use crate::fixture::Template;
 use crate::gated::{Gated, Rollout, Says, Set};
-use crate::scenarios::{Scenario, Stage};
+use crate::scenarios::{Place, Scenario};
 
 pub(super) fn all() -> Vec<Scenario> {
     let mut all = scenarios![
@@ -20,7 +20,7 @@ pub(super) fn all() -> Vec<Scenario> {
         b_a10_22_pods_are_named_from_the_first_ordinal_on,
     ];
     let of_a_gate = scenarios![b_a10_4_max_unavailable_2_still_means_one_pod_per_gate];
-    let elsewhere = |scenario| Scenario { stage: Stage::OwnWithMaxUnavailable, ..scenario };
+    let elsewhere = |scenario| Scenario { place: Place::OwnWithMaxUnavailable, ..scenario };
     all.extend(of_a_gate.into_iter().map(elsewhere));
     all
 }

@@ -6,7 +6,7 @@ use sts_plus_api::keys;
 use super::play;
 use crate::fixture::Template;
 use crate::gated::{Gated, Rollout, Says, Set};
-use crate::scenarios::{Scenario, Stage};
+use crate::scenarios::{Place, Scenario};
 
 const ZONES: [&str; 2] = ["zone-a", "zone-b"];
 
@@ -14,7 +14,7 @@ pub(super) fn all() -> Vec<Scenario> {
     vec![Scenario {
         name: "a_zone_waits_while_the_pod_that_another_one_has_released_is_still_there",
         // The StatefulSet controller is stopped in the middle.
-        stage: Stage::OwnWithoutNative,
+        place: Place::OwnWithoutNative,
         needs_binary: false,
         play: |cluster, name| Box::pin(play(cluster, name, one_zone_at_a_time)),
     }]

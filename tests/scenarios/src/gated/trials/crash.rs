@@ -1,19 +1,22 @@
 //! The operator dies at every write of a rollout and of a rollback, before it and after it, and starts again.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
+use kube::Client;
 use kube::api::DeleteParams;
 use serde_json::json;
 use sts_plus_api::keys;
 use sts_plus_api::phased_rollout::{PhasedRolloutStatus, RevisionPods};
-use sts_plus_harness::faults::{Fault, Faults, Side, crash_at};
+use sts_plus_harness::faults::{Faults, crash_at};
 
 use crate::cluster::{Account, Cluster};
+use crate::crash::{self, Life};
 use crate::fixture::Template;
 use crate::gated::{Answers, Gated, Rollout, Says, Set};
-use crate::scenarios::{Scenario, Stage};
+use crate::operator::Operator;
+use crate::scenarios::{Place, Scenario};
 
 /// Sets that are rolled at once, each in a namespace of its own.
 const LANES: usize = 4;
@@ -34,7 +37,7 @@ enum Story {
 }
 
 pub(super) fn all() -> Vec<Scenario> {
-    let scenario = |name, play| Scenario { name, stage: Stage::Shared, needs_binary: false, play };
+    let scenario = |name, play| Scenario { name, place: Place::Shared, needs_binary: false, play };
     vec![
         scenario("b_a14_11_a_crash_at_any_write_of_a_rollout_leaves_its_trace_as_it_is", |cluster, _| {
             Box::pin(enumerate(cluster, Story::Forward))
@@ -57,7 +60,7 @@ async fn take_and_delete(cluster: Arc<dyn Cluster>) {
     let account = stage.account("operator").await;
     stage.given(&Set::new(SET, REPLICAS)).await;
     let mut unknown = 0;
-    for (write, side) in (0..TAKING).flat_map(|write| [(write, Side::Before), (write, Side::After)]) {
+    for (write, side) in crash::points(TAKING) {
         let faults = Faults::new(crash_at(write, side));
         let operator = stage.operator_through(&faults.client(&account.client));
         stage.create(&rollout).await;
@@ -93,26 +96,8 @@ async fn take_and_delete(cluster: Arc<dyn Cluster>) {
 }
 
 async fn enumerate(cluster: Arc<dyn Cluster>, story: Story) {
-    let mut lanes: Vec<_> = join_all((0..LANES).map(|_| Lane::new(&cluster, story))).await;
-    let writes = lanes[0].writes_without_a_crash().await;
-    println!("crash enumeration, {story:?}: {writes} writes, {} runs", 2 * writes);
-    let points = (0..writes).flat_map(|write| [(write, Side::Before), (write, Side::After)]);
-    let points = Mutex::new(points.collect::<Vec<_>>().into_iter());
-    let reached = join_all(lanes.iter_mut().map(|lane| {
-        let points = &points;
-        async move {
-            let mut reached = 0;
-            while let Some((write, side)) = { points.lock().unwrap().next() } {
-                reached += usize::from(lane.crash(write, side).await);
-            }
-            reached
-        }
-    }))
-    .await;
-    // Two changes that are seen together are told once, so a run may have a few writes less than another.
-    let reached: usize = reached.into_iter().sum();
-    println!("crash enumeration, {story:?}: {reached} of {} crashes happened before the end", 2 * writes);
-    assert!(4 * reached >= 3 * 2 * writes, "only {reached} of {} crashes happened", 2 * writes);
+    let lanes = join_all((0..LANES).map(|_| Lane::new(&cluster, story))).await;
+    let lanes = crash::enumerate(lanes, &format!("{story:?}")).await;
     for lane in lanes {
         let deletions = lane.stage.requests().await.iter().filter(|request| request.deletes_pod()).count();
         assert!(matches!(story, Story::Back) || deletions == 0, "{deletions} deletions in a rollout");
@@ -129,8 +114,9 @@ struct Lane {
     _answers: Answers,
 }
 
-/// How far the trace had come before a run.
+/// A run: its revision, and how far the trace had come before it.
 struct Mark {
+    revision: String,
     partitions: usize,
     states: usize,
     lives: Vec<usize>,
@@ -156,41 +142,6 @@ impl Lane {
         Self { stage, story, account, version: 1, _answers: answers }
     }
 
-    async fn writes_without_a_crash(&mut self) -> usize {
-        let (mark, revision) = self.next_version().await;
-        let counted = Faults::new(|_| Fault::None);
-        let operator = self.stage.operator_through(&counted.client(&self.account.client));
-        self.ended_and_told(&revision).await;
-        operator.crash().await;
-        self.assert_trace(&mark, &revision, "without a crash");
-        counted.calls().iter().filter(|call| call.write.is_some()).count()
-    }
-
-    /// One rollout with a crash; whether it came to the crash.
-    async fn crash(&mut self, write: usize, side: Side) -> bool {
-        let (mark, revision) = self.next_version().await;
-        let faults = Faults::new(crash_at(write, side));
-        let operator = self.stage.operator_through(&faults.client(&self.account.client));
-        let reached = tokio::select! {
-            () = faults.blocked() => true,
-            () = self.ended_and_told(&revision) => false,
-        };
-        operator.crash().await;
-        let what = format!("crash at write {write}, {side:?}");
-        self.stage.view().note(format!("{what}: {reached}"));
-        let operator = self.stage.operator_of(&self.account);
-        self.ended(&revision).await;
-        operator.crash().await;
-        self.assert_trace(&mark, &revision, &what);
-        reached
-    }
-
-    /// The end has come, and the operator writes nothing more; events come last.
-    async fn ended_and_told(&self, revision: &str) {
-        self.ended(revision).await;
-        self.stage.requests().await;
-    }
-
     async fn ended(&self, revision: &str) {
         let version = match self.story {
             Story::Forward => {
@@ -210,23 +161,41 @@ impl Lane {
         self.stage.serves(SET, &format!("v{version}")).await;
         self.stage.set_is(SET, "held", |set| set.partition == Some(2)).await;
     }
+}
+
+impl Life for Lane {
+    type Run = Mark;
 
     /// The set gets a new template while no operator looks.
-    async fn next_version(&mut self) -> (Mark, String) {
+    async fn prepare(&mut self, what: &str) -> Mark {
+        self.stage.view().note(what.to_owned());
         self.version += 1;
-        let revision =
-            self.stage.change_and_observe(SET, &Template::new(&format!("v{}", self.version))).await;
+        let template = Template::new(&format!("v{}", self.version));
+        let revision = self.stage.change_and_observe(SET, &template).await;
         let seen = self.stage.view();
-        let mark = Mark {
+        Mark {
+            revision,
             partitions: seen.partitions[SET].len(),
             states: seen.history[SET].len(),
             lives: lives(&seen),
-        };
-        (mark, revision)
+        }
+    }
+
+    fn client(&self, _mark: &Mark) -> Client {
+        self.account.client.clone()
+    }
+
+    fn start(&self, _mark: &Mark, client: &Client) -> Operator {
+        self.stage.operator_through(client)
+    }
+
+    async fn live(&self, mark: &Mark) {
+        self.ended(&mark.revision).await;
+        self.stage.requests().await;
     }
 
     /// The trace is the same wherever the crash was.
-    fn assert_trace(&self, mark: &Mark, revision: &str, what: &str) {
+    fn compare(&mut self, mark: Mark, what: &str) {
         let seen = self.stage.view();
         // The partition starts and ends at the replicas; pods come anew, the first of them twice where it goes back.
         let (partitions, lives_since): (&[_], [_; 2]) = match self.story {
@@ -243,7 +212,7 @@ impl Lane {
         assert!(states.iter().all(|past| past.status.ungated_pods.is_empty()), "{what}: ungated");
         let end = &seen.rollouts[SET].status;
         assert_eq!(end.rolling_pod_status, None, "{what}");
-        assert_eq!(end.update_revision.as_deref(), Some(revision), "{what}");
+        assert_eq!(end.update_revision.as_deref(), Some(mark.revision.as_str()), "{what}");
         assert_eq!(end.partition, Some(2), "{what}");
         let pods: Vec<_> = end.pods.iter().map(|RevisionPods { pods, ready, .. }| (*pods, *ready)).collect();
         assert_eq!(pods, [(2, 2)], "{what}");

@@ -17,7 +17,7 @@ macro_rules! trials {
     (needs_binary: $needs_binary:expr; $($name:ident),* $(,)?) => {
         vec![$(crate::scenarios::Scenario {
             name: stringify!($name),
-            stage: crate::scenarios::Stage::Shared,
+            place: crate::scenarios::Place::Shared,
             needs_binary: $needs_binary,
             play: |cluster, name| Box::pin(crate::gated::trials::play(cluster, name, $name)),
         }),*]

@@ -25,7 +25,7 @@ macro_rules! ids {
     ($features:expr; $($name:ident),* $(,)?) => {
         vec![$(crate::scenarios::Scenario {
             name: stringify!($name),
-            stage: crate::scenarios::Stage::Shared,
+            place: crate::scenarios::Place::Shared,
             needs_binary: false,
             play: |cluster, name| {
                 Box::pin(crate::native::ids::play(cluster, name, $features, |act| Box::pin($name(act))))

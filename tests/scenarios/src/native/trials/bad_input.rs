@@ -17,7 +17,7 @@ use crate::native::manifest::Set;
 use crate::native::ours;
 use crate::native::scripts::{broken_revision, pod, quota, too_long};
 use crate::observer::DEADLINE;
-use crate::scenarios::{Scenario, Stage};
+use crate::scenarios::{Place, Scenario};
 
 /// The set beside the bad one.
 const WELL: &str = "well";
@@ -60,7 +60,7 @@ macro_rules! troubles {
     ($($name:ident: $trouble:expr),* $(,)?) => {
         vec![$(Scenario {
             name: stringify!($name),
-            stage: Stage::Shared,
+            place: Place::Shared,
             needs_binary: false,
             play: |cluster, name| Box::pin(play(cluster, name, $trouble)),
         }),*]

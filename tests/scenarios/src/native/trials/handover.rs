@@ -14,7 +14,7 @@ use crate::native::expect::pods;
 use crate::native::manifest::{Set, faulty, version};
 use crate::native::ours;
 use crate::operator::Operator;
-use crate::scenarios::{Scenario, Stage};
+use crate::scenarios::{Place, Scenario};
 
 /// The set of each act.
 const SET: &str = "web";
@@ -31,7 +31,7 @@ const HOLD: &str = "example.com/hold";
 pub(super) fn all() -> Vec<Scenario> {
     vec![Scenario {
         name: "a_hand_over_in_the_middle_of_a_rolling_update_replaces_no_pod",
-        stage: Stage::OwnWithoutNative,
+        place: Place::OwnWithoutNative,
         needs_binary: false,
         play: |cluster, _| Box::pin(play(cluster)),
     }]
