@@ -132,13 +132,8 @@ pub async fn run(
     let kinds = followed(&controllers);
     let followed = Followed { kinds: &kinds, scope: &settings.scope, extent: extent(&controllers) };
     // What is touched before the controllers run is among everything that they are asked to look at then.
-    let running: Arc<OnceLock<Vec<Arc<dyn Running>>>> = Arc::default();
-    let listening = Arc::clone(&running);
-    let listener: Listener = Arc::new(move |touched: Touched| {
-        for controller in listening.get().into_iter().flatten() {
-            controller.touched(&touched);
-        }
-    });
+    let running = Arc::new(OnceLock::new());
+    let listener = listener(Arc::clone(&running));
     let cache = Cache::follow(&api(clients.watches), followed, &recorder, &listener, &mut tasks);
     let (complete, complete_view) = watch::channel(None);
     let (listed, listed_view) = watch::channel(None);
@@ -182,12 +177,16 @@ pub async fn run(
                     listed.send_replace(Some(epoch));
                 }
                 complete.send_replace(Some(epoch));
-                controllers.iter().for_each(|controller| controller.enqueue_all());
+                for controller in controllers {
+                    controller.enqueue_all();
+                }
             }
         }
     }
 
-    controllers.iter().for_each(|controller| controller.close());
+    for controller in controllers {
+        controller.close();
+    }
     let drained = tokio::time::timeout(DRAIN_LIMIT, async { while workers.join_next().await.is_some() {} });
     if drained.await.is_err() {
         tracing::warn!("passes under way did not end in time");
@@ -203,6 +202,15 @@ pub async fn run(
     if tokio::time::timeout(RELEASE_LIMIT, released).await.is_err() {
         tracing::warn!("the lease could not be released in time: it runs out by itself");
     }
+}
+
+/// Tells the controllers that run what was touched.
+fn listener(running: Arc<OnceLock<Vec<Arc<dyn Running>>>>) -> Listener {
+    Arc::new(move |touched: Touched| {
+        for controller in running.get().into_iter().flatten() {
+            controller.touched(&touched);
+        }
+    })
 }
 
 /// Waits until the first lists are complete, for the term that waits for them.

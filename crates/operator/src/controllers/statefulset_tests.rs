@@ -18,7 +18,7 @@ use super::super::test_server::Ground;
 use super::{Key, StatefulSets, standing};
 use crate::runtime::{Running, Runtime};
 use crate::shell::api::{Api, ApiError, CALL_TIMEOUT, Kind};
-use crate::shell::cache::{Cache, Touched};
+use crate::shell::cache::{Cache, Extent, Touched};
 use crate::shell::executor::Halt;
 use crate::shell::metrics::Metrics;
 use crate::shell::queue::Outcome;
@@ -154,7 +154,7 @@ fn key() -> Key {
 impl Bench {
     fn new() -> Self {
         let (server, told) = (Server::default(), Server::default());
-        let controls = (Clock::Machine, &[Kind::Revision][..]);
+        let controls = (Clock::Machine, Extent::Controlling);
         let Ground { around, tasks } = Ground::with(server.api(), told.api(), controls, Ground::listed);
         let controller = Runtime::new("statefulset", 1, StatefulSets::new(Features::default()), &around);
         let (cache, metrics) = (around.cache, around.metrics);

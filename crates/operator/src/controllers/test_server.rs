@@ -13,8 +13,8 @@ use tower::{BoxError, service_fn};
 
 use crate::outbound::{Prometheus, Reach, Tcp};
 use crate::runtime::Around;
-use crate::shell::api::{Api, Kind};
-use crate::shell::cache::{Cache, Scope};
+use crate::shell::api::Api;
+use crate::shell::cache::{Cache, Extent, Followed, Scope};
 use crate::shell::events;
 use crate::shell::executor::{Executor, Gate};
 use crate::shell::lease::Leadership;
@@ -112,7 +112,7 @@ pub(crate) struct Ground {
 impl Ground {
     /// A leader that has listed everything in its term.
     pub(crate) fn new(api: Api, events: Api, clock: Clock) -> Self {
-        Self::with(api, events, (clock, &[]), Self::listed)
+        Self::with(api, events, (clock, Extent::Steering), Self::listed)
     }
 
     /// A gate of a leader that has listed everything in its term.
@@ -121,19 +121,19 @@ impl Ground {
         Gate::new(leadership, listed)
     }
 
-    /// A leader whose caches keep what these resources need, with this gate.
+    /// A leader whose caches keep so much of sets and pods, with this gate.
     pub(crate) fn with(
         api: Api,
         events: Api,
-        (clock, resources): (Clock, &[Kind]),
+        (clock, extent): (Clock, Extent),
         gate: impl FnOnce(Leadership) -> Gate,
     ) -> Self {
         let mut tasks = JoinSet::new();
         let (recorder, sender) = events::channel(events, "pod-1".to_owned());
         tasks.spawn(sender.run());
         let api = api.within(Surroundings { clock: clock.clone(), ..Surroundings::default() });
-        let followed = (resources, &Scope::Namespaces(Vec::new()));
-        let cache = Cache::start(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
+        let followed = Followed { kinds: &[], scope: &Scope::Namespaces(Vec::new()), extent };
+        let cache = Cache::follow(&api, followed, &recorder, &(Arc::new(|_| {}) as _), &mut tasks);
         let executor = Arc::new(Executor::new(api.clone(), cache.clone(), gate(Leadership::always())));
         let prometheus =
             Prometheus::new(api.clone(), Reach { loopback: false, link_local: false }, Arc::new(Tcp));

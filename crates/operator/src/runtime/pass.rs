@@ -194,7 +194,7 @@ impl<C: Controller> Runtime<C> {
                     done.notes.extend(report.notes);
                 }
                 Next::Instead(instead) => {
-                    done.notes = instead.plan.notes.clone();
+                    done.notes.clone_from(&instead.plan.notes);
                     done.planned = *instead;
                 }
             }
@@ -297,7 +297,7 @@ impl<C: Controller> Runtime<C> {
             if answers.reads.contains_key(object) {
                 continue;
             }
-            let place = Place::object(object.kind.into(), &object.namespace, &object.name);
+            let place = Place::object(object.kind, &object.namespace, &object.name);
             let answer = match self.around.api.get(place).await {
                 Ok(found) => Ok(Some(found)),
                 Err(ApiError::NotFound(_)) => Ok(None),

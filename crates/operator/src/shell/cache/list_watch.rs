@@ -101,7 +101,7 @@ impl Source {
                     self.version = None;
                 }
                 Err(ApiError::NotFound(_)) if self.handling.kind.definition().custom => {
-                    self.undefined(&mut wanted).await
+                    self.undefined(&mut wanted).await;
                 }
                 Err(error @ ApiError::Forbidden(_)) if self.handling.need == Need::Optional => {
                     self.forbidden(&error, &mut wanted).await;
