@@ -101,7 +101,8 @@ async fn rule_c_what_was_read_in_a_term_is_known_for_what_was_read_and_for_nothi
 async fn of_a_rollout_without_a_target_no_sets_and_pods_are_read() {
     let bench = Bench::following((&READS, &Scope::Cluster), None).await;
     let domain = Domain { namespace: "ns".into(), group: "phasedrollout/rollout".into() };
-    let mut lane = bench.executor.enter(std::slice::from_ref(&domain), None, Waiter::new(0, || {})).await.unwrap();
+    let mut lane =
+        bench.executor.enter(std::slice::from_ref(&domain), None, Waiter::new(0, || {})).await.unwrap();
     assert_eq!(lane.confirm(&READS).await, Ok(Basis::Renewed));
     let asked = bench.server.take_asked();
     let [one] = asked.as_slice() else { panic!("one list: {asked:?}") };
