@@ -16,6 +16,7 @@ mod refusals;
 #[path = "../crd/samples.rs"]
 #[expect(dead_code, reason = "the real server is shown more of them")]
 mod samples;
+mod stamps;
 
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
