@@ -30,14 +30,14 @@ pub const CONTROLLERS: &[Row] = &[
         name: "rollout-group",
         is_default: true,
         workers: WORKERS,
-        about: "Rolls the sets of a group one zone at a time",
+        about: "Rolls the StatefulSets of a group one zone at a time",
         make: |_| made(RolloutGroups),
     },
     Row {
         name: "phased-rollout",
         is_default: true,
         workers: WORKERS,
-        about: "Rolls a set gate by gate, each after its checks have passed",
+        about: "Rolls a StatefulSet step by step, each after the checks of its gate have passed",
         make: |_| made(PhasedRollouts),
     },
     Row {
@@ -45,7 +45,7 @@ pub const CONTROLLERS: &[Row] = &[
         // A cluster that controls sets itself must not have a second one do so.
         is_default: false,
         workers: SET_WORKERS,
-        about: "Creates and replaces the pods of sets, in the place of Kubernetes' own controller, which must not run then",
+        about: "Replaces the StatefulSet controller of Kubernetes, which must not run beside it",
         make: |options| made(StatefulSets::new(options.features)),
     },
 ];
