@@ -112,7 +112,7 @@ fn word(pod: &Pod) -> &str {
         PodState::Terminating => "terminating",
         PodState::Broken => pod.reason.as_deref().unwrap_or("broken"),
         PodState::NotReady if pod.phase != Phase::Pending => "not ready",
-        PodState::NotReady if pod.place.is_some() => "starting",
+        PodState::NotReady if pod.location.is_some() => "starting",
         PodState::NotReady => "not scheduled",
     }
 }
@@ -195,7 +195,7 @@ fn workload(
             by_zone.insert(column, Vec::new());
         }
         for pod in &set.pod_states {
-            let zone = pod.place.as_ref().and_then(|place| place.zone.as_deref()).or(pinned);
+            let zone = pod.location.as_ref().and_then(|location| location.zone.as_deref()).or(pinned);
             let cell = Cell::new(pod, namespace);
             match zone.and_then(position) {
                 Some(column) => by_zone.entry(column).or_default().push(cell),

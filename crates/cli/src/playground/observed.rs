@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use sts_plus_operator::view::{Place, Snapshot, View};
+use sts_plus_operator::view::{Location, Snapshot, View};
 use sts_plus_planner::pod::PodRow;
 
 use super::metrics;
@@ -87,15 +87,15 @@ impl Observed {
 
     /// Makes the view of what was taken in so far, at this moment.
     pub(super) fn refresh(&mut self, now: Timestamp) {
-        self.view = View::of(&self.snapshot, |pod| self.place(pod), now);
+        self.view = View::of(&self.snapshot, |pod| self.location(pod), now);
     }
 
     /// Where a pod runs. A pod of the same name that was there before it may still be the one in `scheduled`.
-    fn place(&self, pod: &PodRow) -> Option<Place> {
+    fn location(&self, pod: &PodRow) -> Option<Location> {
         let scheduled = self.scheduled.get(&(pod.namespace.to_string(), pod.name.to_string()))?;
         let node = scheduled.node_of(&pod.uid)?;
         let zone = self.nodes.get(&(String::new(), node.to_owned())).and_then(Node::zone);
-        Some(Place { node: node.to_owned(), zone: zone.map(str::to_owned) })
+        Some(Location { node: node.to_owned(), zone: zone.map(str::to_owned) })
     }
 
     /// Whether an event is about a set with a PhasedRollout, which has every event of its set as well.

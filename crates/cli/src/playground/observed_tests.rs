@@ -34,18 +34,19 @@ fn scheduled(uid: &str, node: Option<&str>) -> Change {
 fn a_pod_runs_on_its_own_node_and_not_on_that_of_its_predecessor() {
     let mut sample = Sample::default();
     sample.node("zone-a");
-    let place =
-        |node: &str, zone: Option<&str>| Some(Place { node: node.to_owned(), zone: zone.map(str::to_owned) });
-    assert_eq!(sample.0.place(&pod("1")), None);
+    let location = |node: &str, zone: Option<&str>| {
+        Some(Location { node: node.to_owned(), zone: zone.map(str::to_owned) })
+    };
+    assert_eq!(sample.0.location(&pod("1")), None);
     sample.take(scheduled("1", None));
-    assert_eq!(sample.0.place(&pod("1")), None);
+    assert_eq!(sample.0.location(&pod("1")), None);
     sample.take(scheduled("1", Some("node-zone-a")));
-    assert_eq!(sample.0.place(&pod("1")), place("node-zone-a", Some("zone-a")));
-    assert_eq!(sample.0.place(&pod("2")), None, "its successor");
+    assert_eq!(sample.0.location(&pod("1")), location("node-zone-a", Some("zone-a")));
+    assert_eq!(sample.0.location(&pod("2")), None, "its successor");
     sample.take(scheduled("2", Some("unknown")));
-    assert_eq!(sample.0.place(&pod("2")), place("unknown", None));
+    assert_eq!(sample.0.location(&pod("2")), location("unknown", None));
     sample.take(Change::Scheduled(Seen::Listed(BTreeSet::new())));
-    assert_eq!(sample.0.place(&pod("2")), None);
+    assert_eq!(sample.0.location(&pod("2")), None);
 }
 
 #[test]

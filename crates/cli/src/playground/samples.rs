@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sts_plus_api::phased_rollout::PhasedRolloutStatus;
-use sts_plus_operator::view::{Group, LoneSet, Phase, Place, Pod, PodState, Rollout, Set, SetState};
+use sts_plus_operator::view::{Group, Location, LoneSet, Phase, Pod, PodState, Rollout, Set, SetState};
 
 use super::observed::{Change, Observed, Seen};
 use super::template::{FAULT, Template, VERSION, ZONE};
@@ -156,7 +156,7 @@ impl Sample {
             state,
             reason,
             phase,
-            place: Some(Place { node: format!("node-{zone}"), zone: Some(zone.to_owned()) }),
+            location: Some(Location { node: format!("node-{zone}"), zone: Some(zone.to_owned()) }),
             ..Pod::default()
         });
         set.pod_states.sort_by_key(|pod| pod.ordinal);

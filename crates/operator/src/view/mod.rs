@@ -24,7 +24,7 @@ use sts_plus_planner::rollout_group::report::Report;
 use sts_plus_planner::rollout_group::zone::Zone;
 use sts_plus_planner::rollout_group::{Memory, World, plan};
 
-pub use pod::{Phase, Place, Pod, PodState};
+pub use pod::{Location, Phase, Pod, PodState};
 pub use snapshot::Snapshot;
 
 /// How the revision of pods without the revision label is called in a [`Tally`].
@@ -144,9 +144,9 @@ pub struct Rollout {
 }
 
 impl View {
-    /// The view of these rows at a moment. `place` says where a pod runs, which rows do not hold; `|_| None` where nobody
+    /// The view of these rows at a moment. `location` says where a pod runs, which rows do not hold; `|_| None` where nobody
     /// needs it.
-    pub fn of(snapshot: &Snapshot, place: impl Fn(&PodRow) -> Option<Place>, now: Timestamp) -> Self {
+    pub fn of(snapshot: &Snapshot, location: impl Fn(&PodRow) -> Option<Location>, now: Timestamp) -> Self {
         let mut view = Self {
             rollouts: snapshot.rollouts.iter().map(|row| Rollout::of(row)).collect(),
             ..Self::default()
@@ -163,7 +163,7 @@ impl View {
                 Some(Set {
                     state: Some(SetState::of(report)),
                     warnings: report.warnings.iter().map(ToString::to_string).collect(),
-                    ..Set::of(&zone, snapshot, &place)
+                    ..Set::of(&zone, snapshot, &location)
                 })
             });
             let (namespace, name) = (domain.namespace.to_string(), domain.group.to_string());
@@ -180,7 +180,7 @@ impl View {
                 phased_rollout: managing
                     .get(&(&*set.namespace, &*set.name))
                     .map(|rollout| rollout.name.to_string()),
-                set: Set::of(&zone, snapshot, &place),
+                set: Set::of(&zone, snapshot, &location),
             });
         }
         view
@@ -201,10 +201,10 @@ fn judge(world: &World, now: Timestamp) -> (Vec<Report>, Option<Timestamp>) {
 }
 
 impl Set {
-    fn of(zone: &Zone<'_>, snapshot: &Snapshot, place: &impl Fn(&PodRow) -> Option<Place>) -> Self {
+    fn of(zone: &Zone<'_>, snapshot: &Snapshot, location: &impl Fn(&PodRow) -> Option<Location>) -> Self {
         let Member { set, pods } = zone.member;
         let target = snapshot.latest_revision(set).or(zone.target);
-        let pod_states: Vec<_> = pods.iter().map(|pod| Pod::of(pod, zone, target, place(pod))).collect();
+        let pod_states: Vec<_> = pods.iter().map(|pod| Pod::of(pod, zone, target, location(pod))).collect();
         Self {
             name: set.name.to_string(),
             replicas: set.replicas,

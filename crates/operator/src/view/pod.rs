@@ -37,7 +37,7 @@ pub struct Pod {
     pub dead: bool,
     /// Where it runs, if the caller knows.
     #[serde(flatten)]
-    pub place: Option<Place>,
+    pub location: Option<Location>,
 }
 
 /// How a pod is.
@@ -70,7 +70,7 @@ pub enum Phase {
 
 /// Where a pod runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct Location {
     /// The node.
     pub node: String,
     /// The zone of the node, where it names one.
@@ -80,7 +80,12 @@ pub struct Place {
 
 impl Pod {
     /// A pod of a set that was judged, whose pods shall be of the revision `target`.
-    pub(super) fn of(row: &PodRow, zone: &Zone<'_>, target: Option<&str>, place: Option<Place>) -> Self {
+    pub(super) fn of(
+        row: &PodRow,
+        zone: &Zone<'_>,
+        target: Option<&str>,
+        location: Option<Location>,
+    ) -> Self {
         let why = zone.why_down(row);
         let revision = row.revision.as_deref();
         Self {
@@ -97,7 +102,7 @@ impl Pod {
             message: why.map(|why| Down { pod: row.name.clone(), why: why.clone() }.to_string()),
             phase: row.phase.into(),
             dead: row.is_dead(),
-            place,
+            location,
         }
     }
 }

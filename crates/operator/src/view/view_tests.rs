@@ -5,7 +5,7 @@ use sts_plus_planner::health::{Down, Why};
 use sts_plus_planner::pod::{Defect, Waiting};
 use sts_plus_planner::reason::Reason;
 
-use super::{Phase, Place, PodState, Set, Snapshot, Tally, View};
+use super::{Location, Phase, PodState, Set, Snapshot, Tally, View};
 use crate::shell::api::Kind;
 use crate::shell::cache::Store;
 
@@ -300,9 +300,9 @@ fn the_view_is_json_in_which_a_caller_finds_where_pods_run() {
         (Kind::StatefulSet, set("lone", None)),
         (Kind::Pod, pod("web", 0, "new")),
     ]);
-    let place = Place { node: "node-1".to_owned(), zone: Some("zone-a".to_owned()) };
+    let location = Location { node: "node-1".to_owned(), zone: Some("zone-a".to_owned()) };
     let view =
-        View::of(&Snapshot::read(&store), |pod| (&*pod.uid == "uid-web-0").then(|| place.clone()), now());
+        View::of(&Snapshot::read(&store), |pod| (&*pod.uid == "uid-web-0").then(|| location.clone()), now());
     let json = serde_json::to_value(&view).unwrap();
     let rolling = Reason::Rolling { revision: "web-new".into() };
     assert_eq!(
