@@ -449,7 +449,11 @@ impl<'e> Lane<'e> {
                     }
                     self.note(action, answer)
                 }
-                None => Err(Halt::Closed),
+                // It was not sent: nothing is in flight because of it.
+                None => {
+                    self.executor.ledger.lock().answered(action);
+                    Err(Halt::Closed)
+                }
             };
             halt = halt.or(ended.err());
             if let Some(slot) = answers.get_mut(number) {
