@@ -112,7 +112,7 @@ const SEEN_BY: [(Bug, u64, &str); 27] = [
     (Bug::GateSkipped, 1, "I6:"),
     (Bug::ErrorPasses, 4, "I6:"),
     (Bug::PassCountsTwice, 4, "I6:"),
-    (Bug::RowSurvivesFailure, 177, "I6:"),
+    (Bug::RowSurvivesFailure, 186, "I6:"),
     (Bug::RollbackForgotten, 21, "goal:"),
     (Bug::PartitionIgnored, 1, "I6:"),
     (Bug::UpdatedRollAgain, 1, "I13:"),
