@@ -442,18 +442,15 @@ impl<'e> Lane<'e> {
         }
         let mut under_way = futures::stream::iter(attempts).buffer_unordered(MAX_PARALLEL_WRITES);
         while let Some((number, action, answer)) = under_way.next().await {
-            let ended = match &answer {
-                Some(answer) => {
-                    if let Some(turn) = self.turns.first() {
-                        turn.slot.unanswered.lock().note(action, answer);
-                    }
-                    self.note(action, answer)
+            let ended = if let Some(answer) = &answer {
+                if let Some(turn) = self.turns.first() {
+                    turn.slot.unanswered.lock().note(action, answer);
                 }
+                self.note(action, answer)
+            } else {
                 // It was not sent: nothing is in flight because of it.
-                None => {
-                    self.executor.ledger.lock().answered(action);
-                    Err(Halt::Closed)
-                }
+                self.executor.ledger.lock().answered(action);
+                Err(Halt::Closed)
             };
             halt = halt.or(ended.err());
             if let Some(slot) = answers.get_mut(number) {
