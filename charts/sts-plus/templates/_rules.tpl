@@ -1,5 +1,5 @@
 {{/*
-All permissions of sts-plus, in four lists: for the managed namespaces, additionally for the controller statefulset, for
+All permissions of sts-plus, in nine lists: for the managed namespaces, additionally for the controllers statefulset, extended-statefulset and scaling, for nodes and for the commands of active probes, for
 namespaces in which Secrets may be read, and for the namespace of the release. A request needs each of the verbs; a test compares the lists with the API server's audit log.
 */}}
 
@@ -51,11 +51,87 @@ namespaces in which Secrets may be read, and for the namespace of the release. A
   verbs: [update]
 {{- end -}}
 
-{{/* In each namespace of secrets.namespaces: the Secrets that PhasedRollouts name, read by name. */}}
+{{/* In addition, if the controller extended-statefulset runs. */}}
+{{- define "sts-plus.rules.extended" -}}
+# Patch: the finalizer, where deletionPolicy is Drain.
+- apiGroups: [sts.plus, fissile.cloudfoundry.org]
+  resources: [extendedstatefulsets]
+  verbs: [get, list, watch, patch]
+- apiGroups: [sts.plus, fissile.cloudfoundry.org]
+  resources: [extendedstatefulsets/status]
+  verbs: [update]
+# The StatefulSets of each version and zone. Update: a new version in place.
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [create, update, delete]
+# Patch: the label of the active pod, and the list of zones.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [patch]
+# The ScalingPolicies of the StatefulSets, where pods are prepared before they leave. Get: one that somebody has changed.
+- apiGroups: [sts.plus]
+  resources: [scalingpolicies]
+  verbs: [get, list, watch, create, patch, delete]
+# The Services that an ExtendedStatefulSet asks for.
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, list, watch, create, patch, delete]
+# List, watch: the ConfigMaps that pods refer to, each by name, where updateOnConfigChange is set.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [list, watch]
+# To set an ExtendedStatefulSet as an owner if the admission plugin OwnerReferencesPermissionEnforcement is on.
+- apiGroups: [sts.plus, fissile.cloudfoundry.org]
+  resources: [extendedstatefulsets/finalizers]
+  verbs: [update]
+{{- end -}}
+
+{{/* In addition, if the controller scaling runs. */}}
+{{- define "sts-plus.rules.scaling" -}}
+# Patch: the finalizer, and the number of replicas where the policy has none.
+- apiGroups: [sts.plus]
+  resources: [scalingpolicies]
+  verbs: [get, list, watch, patch]
+- apiGroups: [sts.plus]
+  resources: [scalingpolicies/status]
+  verbs: [update]
+# The ConfigMaps of locks. Get: one of the name of a lock that somebody else has created.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, watch, create, update, delete]
+# The claims of drained pods, where a policy asks for their deletion.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, delete]
+{{- end -}}
+
+{{/* In addition, if the controller scaling runs with a ClusterRole: whether all nodes can restart all containers of a pod. */}}
+{{- define "sts-plus.rules.nodes" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [list]
+{{- end -}}
+
+{{/* In addition, if commands of active probes are enabled. */}}
+{{- define "sts-plus.rules.exec" -}}
+# Get: the WebSocket handshake; since Kubernetes 1.35 it needs create, too.
+- apiGroups: [""]
+  resources: [pods/exec]
+  verbs: [get, create]
+{{- end -}}
+
+{{/* In each namespace of secrets.namespaces: the Secrets that PhasedRollouts and hooks name, read by name. */}}
 {{- define "sts-plus.rules.secrets" -}}
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get]
+{{- end -}}
+
+{{/* In the same namespaces, if the controller extended-statefulset runs: the Secrets that pods refer to, each followed by name. */}}
+{{- define "sts-plus.rules.followed-secrets" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [list, watch]
 {{- end -}}
 
 {{/* In the namespace of the release. */}}

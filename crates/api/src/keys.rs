@@ -17,11 +17,33 @@ pub const ROLLOUT_STATUS: &str = "sts.plus/rollout-status";
 /// Annotation on a StatefulSet, written by sts-plus: the name of the PhasedRollout that manages its partition.
 pub const PHASED_ROLLOUT: &str = "sts.plus/phasedRollout";
 
+/// Annotation on a StatefulSet, written by sts-plus: the ordinals of its pods that leave, ascending and separated by commas.
+/// Nobody but the ScalingPolicy of the set replaces these pods.
+pub const LEAVING: &str = "sts.plus/leaving";
+
+/// Name of the init container of a lock, and of the volume that it mounts.
+pub const LOCK: &str = "sts-plus-lock";
+
+/// Environment variable of the init container of a lock: the name of the pod.
+pub const LOCK_POD_ENV: &str = "POD_NAME";
+
+/// Where the init container of a lock finds the keys of its ConfigMap, as files.
+pub const LOCK_PATH: &str = "/etc/sts-plus-lock";
+
+/// Feature of nodes, as their status declares it: a container may restart all containers of its pod when it exits, the init
+/// containers included.
+pub const RESTARTS_ALL_CONTAINERS: &str = "RestartAllContainersOnContainerExits";
+
 /// Annotation on a PhasedRollout, written by a person: the approval of one step, as `status.awaitedApproval` has it. It is
 /// never removed; each value counts once.
 pub const APPROVE: &str = "sts.plus/approve";
 
-/// Finalizer on a PhasedRollout: the sets that it manages are released before it is deleted.
+/// Annotation on a StatefulSet of an ExtendedStatefulSet, below the prefix of its group: how many of its pods stay. Those above
+/// leave, and are not replaced before.
+pub const STAYING: &str = "staying";
+
+/// Finalizer on a PhasedRollout and on a ScalingPolicy: the sets that it manages are released before it is deleted; on an
+/// ExtendedStatefulSet with the deletion policy `Drain`: its pods leave in order before it is deleted.
 pub const FINALIZER: &str = "sts.plus/finalizer";
 
 /// Label on a pod, written by the StatefulSet controller: the revision its spec was built from.
@@ -41,6 +63,9 @@ pub const MANAGER_ROLLOUT_GROUP: &str = "sts-plus/rollout-group";
 
 /// Field manager of the partition of a set with a PhasedRollout.
 pub const MANAGER_PHASED_ROLLOUT: &str = "sts-plus/phased-rollout";
+
+/// Field manager of the replicas of a set with a ScalingPolicy, and of [`LEAVING`].
+pub const MANAGER_SCALING: &str = "sts-plus/scaling";
 
 /// Annotation on a StatefulSet: exactly `true` makes our StatefulSet controller replace a broken pod of an outdated
 /// revision instead of waiting for it to become Ready.
@@ -70,3 +95,65 @@ pub const STATEFULSET_COMPONENT: &str = "statefulset-controller";
 
 /// Name of the leader lease in the operator's own namespace.
 pub const LEASE: &str = "sts-plus";
+
+/// Field manager of the writes of the extended-statefulset controller.
+pub const MANAGER_EXTENDED: &str = "sts-plus/extended";
+
+/// Label on objects that sts-plus creates, so that only these are followed.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// Value of [`MANAGED_BY`].
+pub const MANAGED_BY_STS_PLUS: &str = "sts-plus";
+
+/// Labels of a Secret in versions, by whoever has written it.
+pub const SECRET_KIND: [&str; 3] =
+    ["sts.plus/secret-kind", "fissile.cloudfoundry.org/secret-kind", "quarks.cloudfoundry.org/secret-kind"];
+
+/// Value of [`SECRET_KIND`].
+pub const VERSIONED_SECRET: &str = "versionedSecret";
+
+/// Annotation on a StatefulSet of an ExtendedStatefulSet, below the prefix of its group: the number of its version.
+pub const VERSION: &str = "version";
+
+/// Annotation on a StatefulSet of an ExtendedStatefulSet, below the prefix of its group: the hash of its version's content.
+pub const CONTENT_HASH: &str = "content-hash";
+
+/// Annotation on a StatefulSet of an ExtendedStatefulSet, below the prefix of its group: the hash of the claim templates that it
+/// was created with, as they were given.
+pub const CLAIMS_HASH: &str = "claims-hash";
+
+/// Annotation on a StatefulSet of an ExtendedStatefulSet and on its pods, below the prefix of its group: all zones as a JSON
+/// array.
+pub const ZONES: &str = "zones";
+
+/// Annotation on a StatefulSet of an ExtendedStatefulSet, below the prefix of its group: the zones that its pod template has,
+/// which stay those of the time when the version was made.
+pub const TEMPLATE_ZONES: &str = "template-zones";
+
+/// Label on a StatefulSet of an ExtendedStatefulSet and on its pods, below the prefix of its group: the index of its zone,
+/// from 0.
+pub const AZ_INDEX: &str = "az-index";
+
+/// Label on a StatefulSet of an ExtendedStatefulSet and on its pods, below the prefix of its group: the name of its zone.
+pub const AZ_NAME: &str = "az-name";
+
+/// Label on a StatefulSet of an ExtendedStatefulSet and on its pods, below the prefix of its group: the object's name.
+pub const EXTENDED_NAME: &str = "extendedstatefulset-name";
+
+/// Label on a pod, below the prefix of its group: `active` for the one that is.
+pub const POD_DESIGNATION: &str = "pod-designation";
+
+/// Label on a pod, below the prefix of its group: `true` on those of promoted versions while zones run different versions.
+pub const PROMOTED: &str = "promoted";
+
+/// Label on a pod of an ExtendedStatefulSet of the group `fissile.cloudfoundry.org`: the pod's ordinal.
+pub const POD_ORDINAL: &str = "fissile.cloudfoundry.org/pod-ordinal";
+
+/// Value of [`POD_DESIGNATION`].
+pub const ACTIVE: &str = "active";
+
+/// Environment variables with the name of the zone.
+pub const ZONE_ENV: [&str; 3] = ["KUBE_AZ", "BOSH_AZ", "CF_OPERATOR_AZ"];
+
+/// Environment variable with the index of the zone, from 1.
+pub const ZONE_INDEX_ENV: &str = "AZ_INDEX";

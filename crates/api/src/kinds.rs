@@ -11,6 +11,16 @@ pub enum Kind {
     StatefulSet,
     /// A PhasedRollout.
     PhasedRollout,
+    /// An ExtendedStatefulSet of the group `sts.plus`.
+    Extended,
+    /// An ExtendedStatefulSet of the group `fissile.cloudfoundry.org`.
+    FissileExtended,
+    /// A ScalingPolicy.
+    ScalingPolicy,
+    /// A Service.
+    Service,
+    /// A ConfigMap.
+    ConfigMap,
     /// A PersistentVolumeClaim.
     Claim,
     /// A ControllerRevision.
@@ -43,10 +53,15 @@ pub struct Definition {
 
 impl Kind {
     /// All that have a name here.
-    pub const NAMED: [Self; 8] = [
+    pub const NAMED: [Self; 13] = [
         Self::Pod,
         Self::StatefulSet,
         Self::PhasedRollout,
+        Self::Extended,
+        Self::FissileExtended,
+        Self::ScalingPolicy,
+        Self::Service,
+        Self::ConfigMap,
         Self::Claim,
         Self::Revision,
         Self::Event,
@@ -62,6 +77,23 @@ impl Kind {
             Self::PhasedRollout => {
                 const { &Definition::custom("sts.plus/v1alpha1", "PhasedRollout", "phasedrollouts") }
             }
+            Self::Extended => {
+                const { &Definition::custom("sts.plus/v1alpha1", "ExtendedStatefulSet", "extendedstatefulsets") }
+            }
+            Self::FissileExtended => {
+                const {
+                    &Definition::custom(
+                        "fissile.cloudfoundry.org/v1alpha1",
+                        "ExtendedStatefulSet",
+                        "extendedstatefulsets",
+                    )
+                }
+            }
+            Self::ScalingPolicy => {
+                const { &Definition::custom("sts.plus/v1alpha1", "ScalingPolicy", "scalingpolicies") }
+            }
+            Self::Service => const { &Definition::built_in("v1", "Service", "services") },
+            Self::ConfigMap => const { &Definition::built_in("v1", "ConfigMap", "configmaps") },
             Self::Claim => {
                 const { &Definition::built_in("v1", "PersistentVolumeClaim", "persistentvolumeclaims") }
             }

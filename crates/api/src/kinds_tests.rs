@@ -26,11 +26,12 @@ fn no_two_kinds_have_the_same_names() {
 #[test]
 fn our_own_kinds_are_called_what_their_definitions_call_them() {
     for crd in crate::crds::all() {
-        let named =
-            Kind::NAMED.iter().map(|kind| kind.definition()).find(|named| named.kind == crd.spec.names.kind);
-        let named = named.expect("a kind of ours has a name here");
         let version = &crd.spec.versions.first().expect("it has a version").name;
-        assert_eq!(named.api_version, format!("{}/{version}", crd.spec.group));
+        let api_version = format!("{}/{version}", crd.spec.group);
+        let is_named =
+            |named: &&Definition| named.kind == crd.spec.names.kind && named.api_version == api_version;
+        let named = Kind::NAMED.iter().map(|kind| kind.definition()).find(is_named);
+        let named = named.expect("a kind of ours has a name here");
         assert_eq!(named.plural, crd.spec.names.plural);
         assert_eq!(named.namespaced, crd.spec.scope == "Namespaced");
         assert!(named.custom, "a cluster has it only once it is applied");

@@ -360,7 +360,7 @@ pub struct Query {
     pub timeout_seconds: i32,
 }
 
-/// A header of the request.
+/// A header that each request for the query has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema), schemars(extend("x-kubernetes-validations" = crds::HEADER)))]
 #[serde(rename_all = "camelCase")]
@@ -382,10 +382,10 @@ pub struct Header {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub struct SecretKey {
-    /// The name of the Secret.
+    /// The name of a Secret in the namespace of the PhasedRollout.
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 253)))]
     pub name: String,
-    /// The key in the Secret's data.
+    /// The key in the Secret's data under which the value is.
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 253)))]
     pub key: String,
 }

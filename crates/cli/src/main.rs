@@ -3,24 +3,26 @@
 //!
 //! This file parses and calls; each subcommand is a file of its own.
 
-mod connect;
 mod crds;
+mod lock_check;
 #[cfg(feature = "playground")]
 mod playground;
-mod run;
 mod status;
 mod steer;
 mod table;
+mod table_extended;
+mod table_scaling;
+mod target;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use sts_plus_operator::command_line::{self, Connection};
+use sts_plus_operator::hooks::Hooks;
 
-use connect::Connection;
-
-/// Roll StatefulSets one zone at a time, and roll them in steps that wait for Prometheus.
+/// Roll StatefulSets one zone at a time and in steps that wait for Prometheus, scale them with hooks, and run them in versions.
 #[derive(Debug, Parser)]
 #[command(name = "sts-plus", version, max_term_width = 100)]
 struct Arguments {
@@ -32,19 +34,22 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a local demo cluster with two workloads (default command).
+    /// Run a local demo cluster with workloads to roll (default command).
     #[cfg(feature = "playground")]
     Playground(playground::Arguments),
     /// Run the operator.
-    Run(run::Arguments),
-    /// Show rollout groups and PhasedRollouts: their state, their pods per revision and what they wait for.
+    Run(command_line::Arguments),
+    /// Show rollout groups, PhasedRollouts, ExtendedStatefulSets and ScalingPolicies: their state, their pods and what they
+    /// wait for.
     Status(status::Arguments),
-    /// Pause the rollout of StatefulSets of a group, or PhasedRollouts.
+    /// Pause StatefulSets of a rollout group, PhasedRollouts, ExtendedStatefulSets or ScalingPolicies.
     Pause(steer::Arguments),
-    /// Resume what was paused, and retry a PhasedRollout that has failed.
+    /// Resume what was paused, and retry what has failed.
     Resume(steer::Arguments),
-    /// Approve the waiting step of a PhasedRollout, or retry a failed one.
+    /// Approve the waiting step of a PhasedRollout or the promotion of a version, or retry what has failed.
     Approve(steer::Approval),
+    /// Wait until a lock allows the pod to run (the init container of a lock).
+    LockCheck(lock_check::Arguments),
     /// Print the CustomResourceDefinitions of sts-plus, for kubectl apply.
     Crds,
 }
@@ -80,11 +85,14 @@ async fn main() -> ExitCode {
     let result = match arguments.command {
         #[cfg(feature = "playground")]
         Command::Playground(playground) => playground::run(playground).await,
-        Command::Run(run) => run::run(&arguments.connection, run).await,
+        Command::Run(run) => {
+            command_line::run(&arguments.connection, run, Hooks::default()).await.map_err(Into::into)
+        }
         Command::Status(status) => status::status(&arguments.connection, &status).await,
         Command::Pause(sets) => steer::steer(&arguments.connection, &sets, steer::Change::Pause).await,
         Command::Resume(sets) => steer::steer(&arguments.connection, &sets, steer::Change::Resume).await,
         Command::Approve(rollouts) => steer::approve(&arguments.connection, &rollouts).await,
+        Command::LockCheck(pod) => lock_check::check(&pod).await,
         Command::Crds => crds::print(),
     };
     match result {

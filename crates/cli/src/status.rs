@@ -7,16 +7,16 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use serde::Serialize;
+use sts_plus_operator::command_line::Connection;
 use sts_plus_operator::shell::api::{Api, ApiError, Kind, Place};
 use sts_plus_operator::shell::cache::{Cache, Listener, Scope};
 use sts_plus_operator::shell::events;
 use sts_plus_operator::shell::metrics::Metrics;
-use sts_plus_operator::view::{Group, Rollout, Snapshot, View};
+use sts_plus_operator::view::{Extended, Group, Rollout, Scaling, Snapshot, View};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant};
 
-use crate::connect::Connection;
 use crate::table::render;
 
 /// How long to wait for the first lists before reporting what is wrong.
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// Show all namespaces
     #[arg(long, short = 'A')]
     all_namespaces: bool,
-    /// Show only this rollout group
+    /// Show only this rollout group, or the ExtendedStatefulSet whose zones form it
     #[arg(long)]
     group: Option<String>,
     /// Keep running and show every change
@@ -59,9 +59,11 @@ enum Output {
 pub(crate) enum Section<'a> {
     Group(&'a Group),
     Rollout(&'a Rollout),
+    Extended(&'a Extended),
+    Scaling(&'a Scaling),
 }
 
-/// Shows all groups and rollouts once, or until interrupted.
+/// Shows all groups, rollouts, ExtendedStatefulSets and ScalingPolicies once, or until interrupted.
 pub(crate) async fn status(connection: &Connection, arguments: &Arguments) -> Result<()> {
     let (client, default_namespace) = connection.client().await?;
     let api = Api::new(client, Metrics::new());
@@ -110,18 +112,25 @@ pub(crate) async fn status(connection: &Connection, arguments: &Arguments) -> Re
     }
 }
 
-/// The resources to follow. Without PhasedRollouts, where they may not be listed or are not defined, groups are shown.
+/// Kinds of ours: without them, where they may not be listed or are not defined, the rest is shown.
+const OPTIONAL: [Kind; 4] = [Kind::PhasedRollout, Kind::Extended, Kind::FissileExtended, Kind::ScalingPolicy];
+
+/// The resources to follow.
 async fn resources(api: &Api, scope: &Scope) -> Vec<Kind> {
     let namespace = match scope {
         Scope::Cluster => None,
         Scope::Namespaces(names) => names.first().map(String::as_str),
     };
     let mut resources = vec![Kind::StatefulSet, Kind::Pod];
-    match api.list(Place::collection(Kind::PhasedRollout, namespace), &[("limit", "1")]).await {
-        Err(ApiError::NotFound(_)) => {}
-        Err(ApiError::Forbidden(why)) => eprintln!("sts-plus: PhasedRollouts are not shown: {why}"),
-        // Any other error is reported by the cache, which meets it as well.
-        Ok(_) | Err(_) => resources.push(Kind::PhasedRollout),
+    for kind in OPTIONAL {
+        match api.list(Place::collection(kind, namespace), &[("limit", "1")]).await {
+            Err(ApiError::NotFound(_)) => {}
+            Err(ApiError::Forbidden(why)) => {
+                eprintln!("sts-plus: {} are not shown: {why}", kind.definition().plural);
+            }
+            // Any other error is reported by the cache, which meets it as well.
+            Ok(_) | Err(_) => resources.push(kind),
+        }
     }
     resources
 }
@@ -138,11 +147,17 @@ fn print(page: &str, arguments: &Arguments, first: bool) -> Result<()> {
     }
 }
 
-/// The groups and rollouts of a view; of one group alone where it is named.
+/// The groups, rollouts, ExtendedStatefulSets and ScalingPolicies of a view; of one group alone where it is named.
 fn sections<'a>(view: &'a View, only: Option<&str>) -> Vec<Section<'a>> {
     let groups = view.groups.iter().filter(|group| only.is_none_or(|only| only == group.name));
     let rollouts = view.rollouts.iter().filter(|_| only.is_none());
-    groups.map(Section::Group).chain(rollouts.map(Section::Rollout)).collect()
+    let extended = view
+        .extended
+        .iter()
+        .filter(|extended| only.is_none_or(|only| extended.rollout_group.as_deref() == Some(only)));
+    let scaling = view.scaling.iter().filter(|_| only.is_none());
+    let groups = groups.map(Section::Group).chain(rollouts.map(Section::Rollout));
+    groups.chain(extended.map(Section::Extended)).chain(scaling.map(Section::Scaling)).collect()
 }
 
 #[cfg(test)]

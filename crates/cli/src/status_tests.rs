@@ -1,5 +1,5 @@
-use serde_json::json;
-use sts_plus_operator::view::{Group, LoneSet, Rollout, Set, View};
+use serde_json::{Value, json};
+use sts_plus_operator::view::{Extended, Group, LoneSet, Rollout, Scaling, Set, View};
 
 use super::sections;
 
@@ -16,25 +16,41 @@ fn view() -> View {
             name: "gated".to_owned(),
             ..Rollout::default()
         }],
+        extended: vec![Extended {
+            name: "db".to_owned(),
+            rollout_group: Some("db.ests".to_owned()),
+            ..Extended::default()
+        }],
+        scaling: vec![Scaling { name: "scaled".to_owned(), ..Scaling::default() }],
         sets: vec![LoneSet::default()],
         ..View::default()
     }
 }
 
 #[test]
-fn the_json_is_one_array_of_groups_and_then_rollouts() {
+fn the_json_is_one_array_of_groups_then_rollouts_then_extended_stateful_sets_then_policies() {
     let view = view();
     let json = serde_json::to_value(sections(&view, None)).unwrap();
-    let elements: Vec<_> =
-        json.as_array().unwrap().iter().map(|e| (&e["group"], &e["phasedRollout"])).collect();
-    let null = &json!(null);
-    assert_eq!(elements, [(&json!("one"), null), (&json!("two"), null), (null, &json!("gated"))]);
+    let keys = ["group", "phasedRollout", "extendedStatefulSet", "scalingPolicy"];
+    let named = |element: &Value| keys.map(|key| element[key].as_str().unwrap_or_default().to_owned());
+    let elements: Vec<_> = json.as_array().unwrap().iter().map(named).collect();
+    let expected = [
+        ["one", "", "", ""],
+        ["two", "", "", ""],
+        ["", "gated", "", ""],
+        ["", "", "db", ""],
+        ["", "", "", "scaled"],
+    ];
+    assert_eq!(elements, expected);
     assert_eq!(json[0]["sets"][0]["name"], "one-zone-a");
 }
 
 #[test]
-fn one_group_is_shown_alone() {
+fn one_group_is_shown_alone_also_where_zones_form_it() {
     let view = view();
-    let json = serde_json::to_value(sections(&view, Some("two"))).unwrap();
+    let shown = |group: &str| serde_json::to_value(sections(&view, Some(group))).unwrap();
+    let json = shown("two");
     assert_eq!((json.as_array().unwrap().len(), &json[0]["group"]), (1, &json!("two")));
+    let json = shown("db.ests");
+    assert_eq!((json.as_array().unwrap().len(), &json[0]["extendedStatefulSet"]), (1, &json!("db")));
 }

@@ -4,15 +4,24 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use sts_plus_api::keys;
+use sts_plus_operator::command_line::Connection;
 use sts_plus_operator::shell::api::{Api, ApiError, Kind, Place};
 use sts_plus_operator::shell::metrics::Metrics;
 
-use crate::connect::Connection;
+use crate::target::{Found, Target, is_in_group, owner};
+
+/// The kinds that can be paused, and of which a name alone may be.
+const PAUSABLE: [Kind; 5] =
+    [Kind::StatefulSet, Kind::PhasedRollout, Kind::Extended, Kind::FissileExtended, Kind::ScalingPolicy];
+
+/// The kinds that wait for approvals.
+const APPROVABLE: [Kind; 3] = [Kind::PhasedRollout, Kind::Extended, Kind::FissileExtended];
 
 /// Which objects to pause or resume.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// StatefulSets of a rollout group, by name, or PhasedRollouts as phasedrollout/NAME
+    /// StatefulSets of a rollout group, PhasedRollouts, ExtendedStatefulSets or ScalingPolicies, by name or as TYPE/NAME, for
+    /// example phasedrollout/NAME, scalingpolicy/NAME, ests/NAME or extendedstatefulset.fissile.cloudfoundry.org/NAME
     #[arg(required = true, value_name = "OBJECT")]
     objects: Vec<String>,
     /// Their namespace [default: the kubeconfig's]
@@ -20,13 +29,13 @@ pub(crate) struct Arguments {
     namespace: Option<String>,
 }
 
-/// Which PhasedRollouts to approve.
+/// Which objects to approve.
 #[derive(Debug, Args)]
 pub(crate) struct Approval {
-    /// The PhasedRollouts, by name or as phasedrollout/NAME
-    #[arg(required = true, value_name = "PHASEDROLLOUT")]
-    rollouts: Vec<String>,
-    /// Approve only if this revision waits for approval [default: any revision]
+    /// PhasedRollouts or ExtendedStatefulSets, by name or as TYPE/NAME
+    #[arg(required = true, value_name = "OBJECT")]
+    objects: Vec<String>,
+    /// Approve only if this revision, or this version of an ExtendedStatefulSet, waits for approval [default: any]
     #[arg(long)]
     revision: Option<String>,
     /// Their namespace [default: the kubeconfig's]
@@ -39,35 +48,6 @@ pub(crate) struct Approval {
 pub(crate) enum Change {
     Pause,
     Resume,
-}
-
-/// An object that the command line names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target<'a> {
-    Set(&'a str),
-    Rollout(&'a str),
-}
-
-/// The ways to write a PhasedRollout, as kubectl takes them.
-const ROLLOUT_PREFIXES: [&str; 4] = ["phasedrollout/", "phasedrollouts/", "phr/", "phasedrollout.sts.plus/"];
-
-/// The ways to write a StatefulSet, as kubectl takes them.
-const SET_PREFIXES: [&str; 4] = ["statefulset/", "statefulsets/", "sts/", "statefulset.apps/"];
-
-impl<'a> Target<'a> {
-    fn parse(text: &'a str) -> Result<Self> {
-        let after = |prefixes: &[&str]| prefixes.iter().find_map(|prefix| text.strip_prefix(prefix));
-        let target = match (after(&ROLLOUT_PREFIXES), after(&SET_PREFIXES)) {
-            (Some(name), _) => Self::Rollout(name),
-            (None, Some(name)) => Self::Set(name),
-            (None, None) => Self::Set(text),
-        };
-        let (Self::Rollout(name) | Self::Set(name)) = target;
-        if name.is_empty() || name.contains('/') {
-            bail!("{text} names neither a StatefulSet nor a PhasedRollout: write NAME or phasedrollout/NAME");
-        }
-        Ok(target)
-    }
 }
 
 /// A client for the objects of one namespace.
@@ -83,86 +63,100 @@ impl Namespaced {
         Ok(Self { api: Api::new(client, Metrics::new()), namespace })
     }
 
-    async fn merge(&self, resource: Kind, name: &str, fields: &Value) -> Result<Value> {
-        let place = Place::object(resource, &self.namespace, name);
-        self.explain(resource, name, self.api.merge(place, keys::MANAGER_CLI, fields).await)
-    }
-
-    async fn get(&self, resource: Kind, name: &str) -> Result<Value> {
-        let place = Place::object(resource, &self.namespace, name);
-        self.explain(resource, name, self.api.get(place).await)
-    }
-
-    fn explain<T>(&self, resource: Kind, name: &str, answer: Result<T, ApiError>) -> Result<T> {
-        let (namespace, kind) = (&self.namespace, resource.definition().kind);
-        match answer {
+    async fn merge(&self, found: &Found, fields: &Value) -> Result<Value> {
+        let (namespace, title) = (&self.namespace, found.title());
+        let place = Place::object(found.kind, namespace, &found.name);
+        match self.api.merge(place, keys::MANAGER_CLI, fields).await {
             Ok(answer) => Ok(answer),
-            Err(ApiError::NotFound(_)) => bail!("there is no {kind} {name} in namespace {namespace}"),
-            Err(error) => bail!("{}/{name} in namespace {namespace}: {error}", kind.to_lowercase()),
+            Err(ApiError::NotFound(_)) => bail!("{title} in namespace {namespace} was deleted meanwhile"),
+            Err(error) => bail!("{title} in namespace {namespace}: {error}"),
         }
     }
 
-    async fn approve(&self, name: &str, approval: &str) -> Result<()> {
+    async fn approve(&self, found: &Found, approval: &str) -> Result<()> {
         let fields = json!({ "metadata": { "annotations": { keys::APPROVE: approval } } });
-        self.merge(Kind::PhasedRollout, name, &fields).await.map(|_| ())
+        self.merge(found, &fields).await.map(|_| ())
     }
 }
 
 /// Pauses or resumes each object, and prints it.
 pub(crate) async fn steer(connection: &Connection, arguments: &Arguments, change: Change) -> Result<()> {
-    let targets = arguments.objects.iter().map(|text| Target::parse(text)).collect::<Result<Vec<_>>>()?;
+    let targets = arguments.objects.iter().map(|text| Target::parse(text, &PAUSABLE));
+    let targets = targets.collect::<Result<Vec<_>>>()?;
     let objects = Namespaced::new(connection, arguments.namespace.as_ref()).await?;
     let done = if change == Change::Pause { "paused" } else { "resumed" };
     for target in targets {
-        match target {
-            Target::Set(name) => {
-                let value = (change == Change::Pause).then_some("true");
-                let fields = json!({ "metadata": { "annotations": { keys::PAUSED: value } } });
-                objects.merge(Kind::StatefulSet, name, &fields).await?;
-                println!("statefulset/{name} {done}");
-            }
-            Target::Rollout(name) => {
-                let fields = json!({ "spec": { "paused": change == Change::Pause } });
-                let rollout = objects.merge(Kind::PhasedRollout, name, &fields).await?;
-                println!("phasedrollout/{name} {done}");
-                let failed = rollout.pointer("/status/failure/revision").and_then(Value::as_str);
-                let retry = awaited_approval(&rollout);
-                if let (Change::Resume, Some(revision), Some(retry)) = (change, failed, retry) {
-                    objects.approve(name, retry).await?;
-                    println!("phasedrollout/{name}: revision {revision}, which has failed, is retried");
-                }
-            }
+        let found = target.find(&objects.api, &objects.namespace).await?;
+        let title = found.title();
+        if let Some(owner) = owner(&found).filter(|_| !is_in_group(&found)) {
+            bail!("{title} is a part of {owner} and is not {done} by itself: name {owner}");
+        }
+        let changed = objects.merge(&found, &fields(found.kind, change)).await?;
+        println!("{title} {done}");
+        if let Some((what, retry)) = retry(&changed).filter(|_| change == Change::Resume) {
+            objects.approve(&found, &retry).await?;
+            println!("{title}: {what}, which has failed, is retried");
         }
     }
     Ok(())
 }
 
-/// Approves what each rollout waits for, and prints it.
+/// The fields by which an object is paused or resumed.
+fn fields(kind: Kind, change: Change) -> Value {
+    let is_paused = change == Change::Pause;
+    if kind == Kind::StatefulSet {
+        json!({ "metadata": { "annotations": { keys::PAUSED: is_paused.then_some("true") } } })
+    } else {
+        json!({ "spec": { "paused": is_paused } })
+    }
+}
+
+/// Approves what each object waits for, and prints it.
 pub(crate) async fn approve(connection: &Connection, arguments: &Approval) -> Result<()> {
+    let targets = arguments.objects.iter().map(|text| Target::parse(text, &APPROVABLE));
+    let targets = targets.collect::<Result<Vec<_>>>()?;
     let objects = Namespaced::new(connection, arguments.namespace.as_ref()).await?;
-    for text in &arguments.rollouts {
-        let name = match Target::parse(text)? {
-            Target::Rollout(name) => name,
-            Target::Set(name) if name == text => name,
-            Target::Set(name) => bail!("{name} is a StatefulSet: approve the PhasedRollout that names it"),
-        };
-        let rollout = objects.get(Kind::PhasedRollout, name).await?;
-        let approval = awaited_approval(&rollout)
-            .with_context(|| format!("phasedrollout/{name} does not wait for an approval"))?;
+    for target in targets {
+        let found = target.find(&objects.api, &objects.namespace).await?;
+        let title = found.title();
+        let approval = awaited_approval(&found.object)
+            .with_context(|| format!("{title} does not wait for an approval"))?;
         if let Some(revision) = &arguments.revision
-            && !approval.starts_with(&format!("{revision}/"))
+            && !is_of(approval, found.kind, revision)
         {
-            bail!("phasedrollout/{name} waits for {approval}, which is not of revision {revision}");
+            let noun = if found.kind == Kind::PhasedRollout { "revision" } else { "version" };
+            bail!("{title} waits for {approval}, which is not of {noun} {revision}");
         }
-        objects.approve(name, approval).await?;
-        println!("phasedrollout/{name}: {approval} approved");
+        objects.approve(&found, approval).await?;
+        println!("{title}: {approval} approved");
     }
     Ok(())
 }
 
-/// The approval that a rollout waits for, or that would retry what has failed.
-fn awaited_approval(rollout: &Value) -> Option<&str> {
-    rollout.pointer("/status/awaitedApproval")?.as_str()
+/// Whether an approval is of a revision, or of a version: `web-2/web-0` is of `web-2`, and `promote-3-7d4c9b1e` of `3`.
+fn is_of(approval: &str, kind: Kind, revision: &str) -> bool {
+    if kind == Kind::PhasedRollout {
+        approval.strip_prefix(revision).is_some_and(|rest| rest.starts_with('/'))
+    } else {
+        approval.split('-').nth(1) == Some(revision)
+    }
+}
+
+/// The approval that an object waits for, or that would retry what has failed.
+fn awaited_approval(object: &Value) -> Option<&str> {
+    object.pointer("/status/awaitedApproval")?.as_str()
+}
+
+/// What has failed, and the approval that retries it.
+fn retry(object: &Value) -> Option<(String, String)> {
+    let revision = object.pointer("/status/failure/revision").and_then(Value::as_str);
+    let version = object.pointer("/status/failedVersion/number").and_then(Value::as_u64);
+    let what = match (revision, version) {
+        (Some(revision), _) => format!("revision {revision}"),
+        (None, Some(version)) => format!("version {version}"),
+        (None, None) => return None,
+    };
+    Some((what, awaited_approval(object)?.to_owned()))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::view::{Group, Rollout, Set};
 
 use crate::status::Section;
+use crate::{table_extended, table_scaling};
 
 /// Every section, or where nothing was found.
 pub(crate) fn render(sections: &[Section<'_>], scope: &Scope, now: Timestamp) -> String {
@@ -25,7 +26,8 @@ fn render_to(page: &mut String, sections: &[Section<'_>], scope: &Scope, now: Ti
         };
         return writeln!(
             page,
-            "Nothing to show in {place}: there is no PhasedRollout, and no StatefulSet has the label rollout-group."
+            "Nothing to show in {place}: there is no PhasedRollout, no ExtendedStatefulSet and no ScalingPolicy, and no \
+             StatefulSet has the label rollout-group."
         );
     }
     for (position, section) in sections.iter().enumerate() {
@@ -35,6 +37,8 @@ fn render_to(page: &mut String, sections: &[Section<'_>], scope: &Scope, now: Ti
         match section {
             Section::Group(group) => render_group(page, group, now)?,
             Section::Rollout(rollout) => render_rollout(page, rollout, now)?,
+            Section::Extended(extended) => table_extended::render(page, extended, now)?,
+            Section::Scaling(scaling) => table_scaling::render(page, scaling, now)?,
         }
     }
     Ok(())
@@ -139,7 +143,7 @@ fn pods_in_words<'a, N: std::fmt::Display>(
 }
 
 /// The largest unit that is at least one, as kubectl shows ages.
-fn age(since: Timestamp, now: Timestamp) -> String {
+pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(since).as_secs().max(0);
     match seconds {
         0..120 => format!("{seconds}s"),

@@ -39,7 +39,12 @@ fn a_group_reads_as_a_page_of_its_own() {
     rolling.state.as_mut().unwrap().release = Some("all is new".to_owned());
     let waiting = Set {
         warnings: vec!["the annotation is odd".to_owned()],
-        ..set("longer-name", "WaitingForTurn", "waits for its turn after a", vec![tally("old", 3, 3)])
+        ..set(
+            "longer-name",
+            "WaitingForTurn",
+            "Waiting for a: one set of the group is rolled at a time.",
+            vec![tally("old", 3, 3)],
+        )
     };
     let group = Group { namespace: "ns".to_owned(), name: "g".to_owned(), sets: vec![rolling, waiting] };
     assert_eq!(
@@ -50,7 +55,7 @@ fn a_group_reads_as_a_page_of_its_own() {
                           until all is new\n                 \
                           now: a-1 is terminating\n  \
            longer-name  WaitingForTurn for 30s  3/3 Ready on old\n                 \
-                          waits for its turn after a\n                 \
+                          Waiting for a: one set of the group is rolled at a time.\n                 \
                           warning: the annotation is odd\n"
     );
 }
@@ -60,7 +65,12 @@ fn what_the_message_says_already_is_not_said_twice() {
     let down = "a-0 is not Ready";
     let set = Set {
         not_ready: down.to_owned(),
-        ..set("a", "NotReady", &format!("holds up its group: {down}"), vec![tally("new", 1, 0)])
+        ..set(
+            "a",
+            "NotReady",
+            &format!("Blocks its group: not all its pods are Ready ({down})."),
+            vec![tally("new", 1, 0)],
+        )
     };
     let group = Group { namespace: "ns".to_owned(), name: "g".to_owned(), sets: vec![set] };
     let page = page(&group);
@@ -72,7 +82,8 @@ fn nothing_is_told_with_where_was_looked_and_what_for() {
     let page = render(&[], &Scope::Namespaces(vec!["demo".to_owned()]), Timestamp::UNIX_EPOCH);
     assert_eq!(
         page,
-        "Nothing to show in namespace demo: there is no PhasedRollout, and no StatefulSet has the label rollout-group.\n"
+        "Nothing to show in namespace demo: there is no PhasedRollout, no ExtendedStatefulSet and no ScalingPolicy, \
+         and no StatefulSet has the label rollout-group.\n"
     );
 }
 
@@ -104,7 +115,7 @@ fn a_rollout_in_its_gate_reads_as_a_page_of_its_own() {
         "phase": "Rolling",
         "waitingFor": "ChecksFailing",
         "since": "1970-01-01T00:01:40Z",
-        "message": "errors has failed 2 times in a row: 1 series: 5; until errors passes again",
+        "message": "errors has failed 2 times in succession: 1 series: 5; until errors passes again",
         "updateRevision": "web-2",
         "pods": [{ "revision": "web-2", "pods": 1, "ready": 1 }, { "revision": "web-1", "pods": 2, "ready": 2 }],
         "rollingPodStatus": {
@@ -123,7 +134,7 @@ fn a_rollout_in_its_gate_reads_as_a_page_of_its_own() {
         rollout_page(&status),
         "PHASED ROLLOUT gated of web in namespace ns\n  \
            Rolling  ChecksFailing for 30s  1/1 Ready on web-2 (update revision), 2/2 Ready on web-1\n    \
-             errors has failed 2 times in a row: 1 series: 5; until errors passes again\n    \
+             errors has failed 2 times in succession: 1 series: 5; until errors passes again\n    \
              gate at partition 2: WaitForChecks\n    \
              errors: Fail (1 series: 5), 0 consecutive passes and 2 consecutive failures\n    \
              errors warns: partial\n    \

@@ -121,7 +121,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn an_api_server_that_is_gone_at_the_start_is_told_and_tried_again_and_sigterm_ends_it() {
+fn an_api_server_that_is_gone_at_the_start_is_reported_and_retried_and_sigterm_ends_it() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for election in ["--leader-elect=true", "--leader-elect=false"] {
         let file = kubeconfig(&folder, 1);
@@ -135,7 +135,7 @@ fn an_api_server_that_is_gone_at_the_start_is_told_and_tried_again_and_sigterm_e
         );
         let mut lines = BufReader::new(operator.0.stderr.take().expect("piped")).lines();
         let told = lines.by_ref().map_while(Result::ok).find(|line| line.contains("is the API server up"));
-        assert!(told.is_some_and(|told| told.contains("trying") || told.contains("Trying again")));
+        assert!(told.is_some_and(|told| told.contains("is retried") || told.contains("Retrying")));
         let killed = Command::new("kill").arg(operator.0.id().to_string()).status().expect("kill runs");
         assert!(killed.success());
         let rest: Vec<_> = lines.map_while(Result::ok).collect();

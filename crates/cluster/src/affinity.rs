@@ -86,7 +86,6 @@ impl Wants {
     }
 }
 
-/// A label of an object.
 pub(crate) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.pointer("/metadata/labels")?.get(key)?.as_str()
 }

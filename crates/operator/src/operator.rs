@@ -1,15 +1,18 @@
 //! The whole operator as one future: dropping it stops everything at once, as a crash would.
 
+#![deny(missing_docs, reason = "whoever embeds the operator begins here")]
+
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use sts_plus_planner::statefulset::world::Features;
+pub use sts_plus_planner::statefulset::world::Features;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use crate::controllers::Controllers;
-use crate::outbound::{Dial, Prometheus, Reach};
+use crate::hooks::Hooks;
+use crate::outbound::{Dial, HookCaller, Prober, Prometheus, Reach, Tcp};
 use crate::runtime::{Around, Options, Running, extent, followed};
 use crate::shell::api::{Api, CALL_TIMEOUT};
 use crate::shell::cache::{Cache, Followed, Listener, Scope, Touched};
@@ -36,8 +39,12 @@ pub struct Settings {
     pub controllers: Controllers,
     /// What the statefulset controller does besides what it always does.
     pub features: Features,
+    /// The image of the operator, which the init container of a lock has, too; `None` where it is not known.
+    pub image: Option<Arc<str>>,
     /// Which addresses may be asked that are refused by default.
     pub reach: Reach,
+    /// What ScalingPolicies may call by name.
+    pub hooks: Hooks,
     /// How hosts are reached.
     pub dial: Arc<dyn Dial>,
     /// The time of day and chance.
@@ -48,6 +55,36 @@ pub struct Settings {
     pub listener: Option<TcpListener>,
     /// This process in events: normally the pod's name.
     pub instance: String,
+}
+
+impl Settings {
+    /// Those of `sts-plus run` without flags, but without a lease and a listener: all namespaces, the controllers that run by
+    /// default, no hooks. `instance` is this process in events.
+    ///
+    /// ```
+    /// use sts_plus_operator::hooks::Hooks;
+    /// use sts_plus_operator::operator::Settings;
+    /// use sts_plus_operator::shell::cache::Scope;
+    ///
+    /// let scope = Scope::Namespaces(vec!["brokers".to_owned()]);
+    /// let settings = Settings { scope, hooks: Hooks::default(), ..Settings::new("my-operator-0") };
+    /// # drop(settings);
+    /// ```
+    pub fn new(instance: impl Into<String>) -> Self {
+        Self {
+            scope: Scope::Cluster,
+            controllers: Controllers::default(),
+            features: Features::default(),
+            image: None,
+            reach: Reach::default(),
+            hooks: Hooks::default(),
+            dial: Arc::new(Tcp),
+            surroundings: Surroundings::default(),
+            lease: None,
+            listener: None,
+            instance: instance.into(),
+        }
+    }
 }
 
 /// One client per purpose, so that a stalled connection of one does not hold up another: above all, the lease is
@@ -126,7 +163,7 @@ pub async fn run(
     }
     let mut listed_in = leadership.current();
 
-    let options = Options { features: settings.features };
+    let options = Options { features: settings.features, image: settings.image };
     let controllers = settings.controllers.registrations().iter();
     let controllers: Vec<_> = controllers.map(|registration| registration.make(&options)).collect();
     let kinds = followed(&controllers);
@@ -134,19 +171,22 @@ pub async fn run(
     // What is touched before the controllers run is among everything that they are asked to look at then.
     let running = Arc::new(OnceLock::new());
     let listener = listener(Arc::clone(&running));
-    let cache = Cache::follow(&api(clients.watches), followed, &recorder, &listener, &mut tasks);
+    let cache = Cache::follow(&api(clients.watches.clone()), followed, &recorder, &listener, &mut tasks);
     let (complete, complete_view) = watch::channel(None);
     let (listed, listed_view) = watch::channel(None);
     let gate = Gate::warm(leadership.clone(), complete_view, listed_view);
     health.started(cache.clone(), gate.clone());
     let executor = Arc::new(Executor::new(api(clients.writes.clone()), cache.clone(), gate));
     // Secrets are read with a client of their own: a slow answer must not hold up writes.
-    let prometheus = Prometheus::new(api(clients.secrets), settings.reach, settings.dial);
+    let (outbound, dial) = (api(clients.secrets), settings.dial);
     let around = Around {
         cache: cache.clone(),
         executor: Arc::clone(&executor),
         api: api(clients.writes),
-        prometheus,
+        configs: api(clients.watches),
+        hooks: HookCaller::new(outbound.clone(), (settings.reach, Arc::clone(&dial)), settings.hooks),
+        prober: Prober::new(outbound.clone(), settings.reach, Arc::clone(&dial)),
+        prometheus: Prometheus::new(outbound, settings.reach, dial),
         recorder,
         metrics,
         clock: surroundings.clock,

@@ -12,7 +12,6 @@ use crate::amount::DEFAULT_MAX_UNAVAILABLE;
 use crate::health::{Health, Member, Why};
 use crate::ordinal;
 use crate::plan::Awaited;
-use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::set::{SetName, SetRow, Strategy};
 
@@ -93,21 +92,39 @@ struct Guarded {
     disturbance: Option<Disturbance>,
     /// The pods that are down and outdated and that nobody has deleted: they are down whatever is done.
     left_behind: BTreeSet<Box<str>>,
+    /// The ordinals of the pods that are being prepared for their removal.
+    leaving: BTreeSet<u32>,
+    /// The ordinals of the wanted pods that exist.
+    present: BTreeSet<u32>,
+    /// Whether any of its pods is Ready.
+    serves: bool,
 }
 
 impl Guarded {
     fn of(member: &Member, allowance: Allowance, now: Timestamp) -> Self {
         let (set, health) = (Arc::clone(&member.set), Health::of(member, now));
-        let left_behind = member
-            .pods
-            .iter()
-            .filter(|pod| !pod.terminating && is_outdated(&set, pod) && health.why_down(&pod.name).is_some());
+        let is_lost = |pod: &PodRow| health.why_down(&pod.name).is_some_and(|why| *why != Why::Leaving);
+        let is_left = |pod: &&Arc<PodRow>| !pod.terminating && is_outdated(&set, pod) && is_lost(pod);
+        let left_behind = member.pods.iter().filter(is_left);
         let left_behind = left_behind.map(|pod| pod.name.clone()).collect();
         let max_unavailable = match allowance {
             Allowance::OfSet => set.max_unavailable().unwrap_or(DEFAULT_MAX_UNAVAILABLE),
             Allowance::OnePod => DEFAULT_MAX_UNAVAILABLE,
         };
-        Self { set, health, max_unavailable, disturbance: Disturbance::of(member), left_behind }
+        let (disturbance, leaving) = (Disturbance::of(member), set.leaving());
+        let present = member.pods.iter().filter_map(|pod| member.wanted_ordinal(pod)).collect();
+        let serves = member.pods.iter().any(|pod| pod.ready());
+        Self { set, health, max_unavailable, disturbance, left_behind, leaving, present, serves }
+    }
+
+    /// How many pods do not exist because the set's own controller waits for this one. Where another pod serves, they are
+    /// counted: one of them may have been deleted a moment ago, and this pod be Ready again in the next.
+    fn missing_after(&self, pod: &str) -> u32 {
+        let waits = self.set.is_ordered && !self.serves;
+        let ordinal = ordinal::of_pod(pod, &self.set.name).filter(|_| waits);
+        let Some(next) = ordinal.and_then(|ordinal| ordinal.checked_add(1)) else { return 0 };
+        let wanted = self.set.ordinals().end.saturating_sub(next);
+        wanted.saturating_sub(u32::try_from(self.present.range(next..).count()).unwrap_or(u32::MAX))
     }
 
     fn name(&self) -> SetName {
@@ -116,6 +133,18 @@ impl Guarded {
 
     fn is_down(&self, pod: &str) -> bool {
         self.health.why_down(pod).is_some()
+    }
+
+    /// How many of its pods leave or are being deleted.
+    fn on_their_way(&self) -> u32 {
+        let is_on_its_way = |why: &Why| matches!(why, Why::Leaving | Why::Terminating);
+        let all = self.health.down.iter().filter(|down| is_on_its_way(&down.why));
+        u32::try_from(all.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether the pod is being prepared for its removal.
+    fn leaves(&self, pod: &str) -> bool {
+        ordinal::of_pod(pod, &self.set.name).is_some_and(|ordinal| self.leaving.contains(&ordinal))
     }
 }
 
@@ -163,32 +192,24 @@ pub enum Denial {
     TooManySets {
         /// The set that asks.
         set: SetName,
-        /// Its group.
         group: Option<Arc<str>>,
         /// How many sets there are.
         sets: usize,
     },
     /// Pods of another set are unavailable.
     OtherSetNotReady {
-        /// That set.
         set: SetName,
         /// Its pods that are unavailable.
         health: Health,
     },
     /// A pod of another set will become unavailable.
     OtherSetDisturbed {
-        /// That set.
         set: SetName,
         /// What will happen to it.
         disturbance: Disturbance,
     },
     /// A pod of another set was permitted to be disrupted in this round.
-    OtherSetPermitted {
-        /// That set.
-        set: SetName,
-        /// The pod.
-        pod: Box<str>,
-    },
+    OtherSetPermitted { set: SetName, pod: Box<str> },
     /// As many pods of the set as may be unavailable are, or will be by permits of this round.
     BudgetSpent {
         /// The set itself.
@@ -198,11 +219,10 @@ pub enum Denial {
         /// How many may be.
         max_unavailable: u32,
     },
+    /// The pod is being prepared for its removal: whoever does that removes it.
+    Leaving { set: SetName, pod: Box<str> },
     /// The set is not one of the domain.
-    NotInDomain {
-        /// That set.
-        set: SetName,
-    },
+    NotInDomain { set: SetName },
 }
 
 impl Denial {
@@ -217,6 +237,7 @@ impl Denial {
             | Self::OtherSetDisturbed { set, .. }
             | Self::OtherSetPermitted { set, .. }
             | Self::BudgetSpent { set, .. }
+            | Self::Leaving { set, .. }
             | Self::NotInDomain { set } => Awaited::Set(set.clone()),
         }
     }
@@ -263,8 +284,9 @@ impl<'d> Gatekeeper<'d> {
     /// the pod is dead: nothing that serves is lost with it, and two sets must not wait for each other.
     ///
     /// Within the set a dead pod that is broken costs nothing, since nothing else would heal the set. A pod that is
-    /// not Ready costs what its deletion adds: pods that are outdated, down and not deleted are not counted. Any
-    /// other pod needs a free place in the set's budget.
+    /// not Ready costs what its deletion adds: pods that are outdated, down and not deleted are not counted, nor are those
+    /// that do not exist because the set's own controller waits for this one and no pod of the set is Ready. Any other pod
+    /// needs a free place in the set's budget.
     pub fn ask(&mut self, set: &Arc<str>, pod: &Arc<PodRow>) -> Result<Permit, Denial> {
         self.decide(set, pod, Deletion::Replace)
     }
@@ -277,12 +299,62 @@ impl<'d> Gatekeeper<'d> {
         self.decide(set, pod, Deletion::Revert)
     }
 
-    fn decide(&mut self, set: &Arc<str>, pod: &Arc<PodRow>, deletion: Deletion) -> Result<Permit, Denial> {
-        let mine = self.domain.members.iter().find(|guarded| guarded.set.name == *set);
-        let Some(mine) = mine else {
-            let namespace = Arc::clone(&pod.namespace);
-            return Err(Denial::NotInDomain { set: SetName { namespace, name: Arc::clone(set) } });
+    /// May this pod of `set` begin to leave, if at most `max_concurrent` pods of the set leave at the same time?
+    ///
+    /// Never while another set of the domain is down, will go down or was just given leave to, unless the pod is dead. Within
+    /// the set the pods that are down or leave already, and those that were just given leave, must be fewer; whether the pod
+    /// itself is down does not matter, since it goes down whatever it is. With a broken pod nothing is lost, so for it only those
+    /// that leave are counted: two broken ones must not wait for each other.
+    pub fn ask_leave(
+        &mut self,
+        set: &Arc<str>,
+        pod: &Arc<PodRow>,
+        max_concurrent: u32,
+    ) -> Result<Permit, Denial> {
+        let mine = self.guarded(set, pod)?;
+        if mine.leaves(&pod.name) {
+            return Err(Denial::Leaving { set: mine.name(), pod: pod.name.clone() });
+        }
+        if let Some(denial) = self.denied_by_others(mine).filter(|_| !pod.is_dead()) {
+            return Err(denial);
+        }
+        let (besides, granted) = match mine.health.why_down(&pod.name) {
+            Some(Why::Broken(_)) => (mine.on_their_way(), self.granted_of(mine, |_| true)),
+            why => {
+                let besides = mine.health.count.saturating_sub(u32::from(why.is_some()));
+                (besides, self.granted_of(mine, |grant| !mine.is_down(&grant.pod)))
+            }
         };
+        if besides.saturating_add(granted) >= max_concurrent {
+            let (set, health) = (mine.name(), mine.health.clone());
+            return Err(Denial::BudgetSpent { set, health, max_unavailable: max_concurrent });
+        }
+        self.granted.push(Grant { set: mine.name(), pod: pod.name.clone(), costs_budget: true });
+        Ok(Permit { pod: Arc::clone(pod) })
+    }
+
+    /// May this pod of `set`, which leaves, be deleted, now that it is drained?
+    ///
+    /// It was given leave to leave, and whoever else asks counts it as down since: nothing that serves is lost with it. `None`
+    /// for one that does not leave.
+    pub fn ask_drained(&self, set: &Arc<str>, pod: &Arc<PodRow>) -> Option<Permit> {
+        let mine = self.guarded(set, pod).ok()?;
+        mine.leaves(&pod.name).then(|| Permit { pod: Arc::clone(pod) })
+    }
+
+    /// What is known of the set of a pod.
+    fn guarded(&self, set: &Arc<str>, pod: &PodRow) -> Result<&'d Guarded, Denial> {
+        self.domain.members.iter().find(|guarded| guarded.set.name == *set).ok_or_else(|| {
+            let namespace = Arc::clone(&pod.namespace);
+            Denial::NotInDomain { set: SetName { namespace, name: Arc::clone(set) } }
+        })
+    }
+
+    fn decide(&mut self, set: &Arc<str>, pod: &Arc<PodRow>, deletion: Deletion) -> Result<Permit, Denial> {
+        let mine = self.guarded(set, pod)?;
+        if mine.leaves(&pod.name) {
+            return Err(Denial::Leaving { set: mine.name(), pod: pod.name.clone() });
+        }
         let outdated = is_outdated(&mine.set, pod);
         let dead = outdated && pod.is_dead();
         if let Some(denial) = self.denied_by_others(mine).filter(|_| !dead) {
@@ -292,15 +364,16 @@ impl<'d> Gatekeeper<'d> {
         let not_ready = matches!(why, Some(Why::Broken(_) | Why::NotReady));
         let free = dead && (deletion == Deletion::Revert || matches!(why, Some(Why::Broken(_))));
         let (uncounted, under_way) = match deletion {
-            _ if not_ready && outdated && !planted::has(Bug::StuckPodsCount) => {
-                (self.left_behind(mine), self.granted_of(mine, |grant| !mine.is_down(&grant.pod)))
+            _ if not_ready && outdated => {
+                let uncounted = self.left_behind(mine).saturating_add(mine.missing_after(&pod.name));
+                (uncounted, self.granted_of(mine, |grant| !mine.is_down(&grant.pod)))
             }
             Deletion::Replace => (0, self.granted_of(mine, |grant| grant.costs_budget)),
             // One that has only begun to serve is lost by going, but it is the one that is counted already.
             Deletion::Revert => (u32::from(why.is_some()), self.granted_of(mine, |grant| grant.costs_budget)),
         };
         let used = mine.health.count.saturating_sub(uncounted).saturating_add(under_way);
-        if !free && used >= mine.max_unavailable + u32::from(planted::has(Bug::OneTooMany)) {
+        if !free && used >= mine.max_unavailable {
             let (set, health) = (mine.name(), mine.health.clone());
             return Err(Denial::BudgetSpent { set, health, max_unavailable: mine.max_unavailable });
         }
@@ -322,9 +395,6 @@ impl<'d> Gatekeeper<'d> {
 
     /// Why no pod of the set may be disrupted because of another set of the domain.
     fn denied_by_others(&self, mine: &Guarded) -> Option<Denial> {
-        if planted::has(Bug::OtherZonesIgnored) {
-            return None;
-        }
         let sets = self.domain.sets;
         if sets > MAX_MEMBERS {
             return Some(Denial::TooManySets { set: mine.name(), group: mine.set.group.clone(), sets });
@@ -333,16 +403,12 @@ impl<'d> Gatekeeper<'d> {
         if let Some(other) = others().find(|guarded| !guarded.health.all_ready()) {
             return Some(Denial::OtherSetNotReady { set: other.name(), health: other.health.clone() });
         }
-        let disturbed = || {
-            others().find_map(|guarded| {
-                let disturbance = guarded.disturbance.clone()?;
-                Some(Denial::OtherSetDisturbed { set: guarded.name(), disturbance })
-            })
-        };
-        if !planted::has(Bug::LoweredPartitionIgnored)
-            && let Some(denial) = disturbed()
-        {
-            return Some(denial);
+        let disturbed = others().find_map(|guarded| {
+            let disturbance = guarded.disturbance.clone()?;
+            Some(Denial::OtherSetDisturbed { set: guarded.name(), disturbance })
+        });
+        if disturbed.is_some() {
+            return disturbed;
         }
         let grant = self.granted.iter().find(|grant| grant.set.name != mine.set.name)?;
         Some(Denial::OtherSetPermitted { set: grant.set.clone(), pod: grant.pod.clone() })

@@ -103,6 +103,7 @@ fn kind(denial: &Denial) -> &'static str {
         Denial::OtherSetDisturbed { .. } => "OtherSetDisturbed",
         Denial::OtherSetPermitted { .. } => "WaitingForTurn",
         Denial::BudgetSpent { .. } => "BudgetSpent",
+        Denial::Leaving { .. } => "Leaving",
         Denial::NotInDomain { .. } => "NotInDomain",
     }
 }
@@ -166,6 +167,37 @@ fn a_pod_that_is_not_ready_needs_room_for_those_that_go_but_not_for_those_that_s
     }
     let domain = [zone("a", 2, &[("a-0", Is::NotReady)])];
     answers(&domain, &[("a", "a-0"), ("a", "a-1")], &["may go", "BudgetSpent"]);
+}
+
+/// The first revision of a set never becomes Ready, so its controller has not created the pods after it.
+#[test]
+fn pods_that_a_set_creates_in_order_keep_no_outdated_pod_that_they_wait_for() {
+    let ordered = |is: &[(&str, Is)]| {
+        let set = SetRow { is_ordered: true, ..set("a") };
+        DomainBudget::of(&[member(set, is)], Allowance::OfSet, NOW)
+    };
+    let answer = |is: &[(&str, Is)], pod: &str| {
+        let (budget, pod) = (ordered(is), row(pod, is).unwrap());
+        let back = Gatekeeper::new(&budget).ask_back(&"a".into(), &pod).is_ok();
+        let ask = Gatekeeper::new(&budget).ask(&"a".into(), &pod).is_ok();
+        (ask, back)
+    };
+    let rest = [("a-1", Is::Missing), ("a-2", Is::Missing), ("a-3", Is::Missing)];
+    let first = |is: Is| [&[("a-0", is)][..], &rest[..]].concat();
+    for lost in [Is::NotReady, Is::BrokenInPart] {
+        assert_eq!(answer(&first(lost), "a-0"), (true, true), "{lost:?}");
+        let updated = [&first(lost)[..], &[("a-0", Is::Updated)]].concat();
+        assert_eq!(answer(&updated, "a-0"), (false, false), "it would come back as it is");
+        // Another pod serves: one that does not exist may have been deleted a moment ago.
+        let serving = [("a-0", Is::Updated), ("a-1", lost), ("a-2", Is::Missing), ("a-3", Is::Missing)];
+        assert_eq!(answer(&serving, "a-1"), (false, false));
+        // Not all that are missing wait for it.
+        let before = [("a-0", Is::Missing), ("a-1", lost), ("a-2", Is::Missing), ("a-3", Is::Missing)];
+        assert_eq!(answer(&before, "a-1"), (false, false));
+    }
+    // Without an order they are on their way.
+    let parallel = [zone("a", 1, &first(Is::NotReady))];
+    answers(&parallel, &[("a", "a-0")], &["BudgetSpent"]);
 }
 
 #[test]
@@ -348,4 +380,73 @@ fn the_budget_of_whoever_replaces_one_pod_at_a_time_is_one_whatever_the_annotati
     assert!(gatekeeper.ask(&"a".into(), &pod("a-0")).is_ok());
     let denial = gatekeeper.ask(&"a".into(), &pod("a-1")).unwrap_err();
     assert!(matches!(denial, Denial::BudgetSpent { max_unavailable: 1, .. }), "{denial:?}");
+}
+
+/// The set `a` with these ordinals leaving, and the set `b`.
+fn with_leaving(leaving: &str, zones: &[Zone<'_>]) -> Vec<Member> {
+    let mut members = members(zones);
+    let first = members.first_mut().unwrap();
+    let set = Arc::make_mut(&mut first.set);
+    set.steering.leaving = Some(leaving.into());
+    members
+}
+
+#[test]
+fn nobody_else_replaces_a_pod_that_leaves() {
+    let zones = [zone("a", 3, &[]), zone("b", 3, &[])];
+    let budget = DomainBudget::of(&with_leaving("2", &zones), Allowance::OfSet, NOW);
+    let mut gatekeeper = Gatekeeper::new(&budget);
+    let (set, pod) = ("a".into(), seen(&zones, "a-2"));
+    let denials = [
+        gatekeeper.ask(&set, &pod).unwrap_err(),
+        gatekeeper.ask_back(&set, &pod).unwrap_err(),
+        gatekeeper.ask_leave(&set, &pod, 5).unwrap_err(),
+    ];
+    for denial in denials {
+        assert_eq!(denial, Denial::Leaving { set: name("a"), pod: "a-2".into() });
+        assert_eq!(denial.awaited(), Awaited::Set(name("a")));
+    }
+    assert!(gatekeeper.ask(&set, &seen(&zones, "a-1")).is_ok(), "the others have the rest of the budget");
+}
+
+#[test]
+fn other_sets_wait_for_one_with_a_pod_that_leaves() {
+    let zones = [zone("a", 3, &[]), zone("b", 3, &[])];
+    let budget = DomainBudget::of(&with_leaving("2", &zones), Allowance::OfSet, NOW);
+    let mut gatekeeper = Gatekeeper::new(&budget);
+    let denied = gatekeeper.ask_leave(&"b".into(), &seen(&zones, "b-1"), 1).unwrap_err();
+    assert_eq!(kind(&denied), "OtherSetNotReady");
+}
+
+#[test]
+fn at_most_so_many_pods_of_a_set_are_down_or_leave_at_once() {
+    let zones = [zone("a", 1, &[])];
+    let ask = |members: &[Member], pods: &[&str], most| {
+        let budget = DomainBudget::of(members, Allowance::OnePod, NOW);
+        let mut gatekeeper = Gatekeeper::new(&budget);
+        let ask = |pod: &&str| match gatekeeper.ask_leave(&"a".into(), &seen(&zones, pod), most) {
+            Ok(_) => "may leave",
+            Err(denial) => kind(&denial),
+        };
+        pods.iter().map(ask).collect::<Vec<_>>()
+    };
+    let none = members(&zones);
+    assert_eq!(ask(&none, &["a-2", "a-1"], 1), ["may leave", "BudgetSpent"]);
+    assert_eq!(ask(&none, &["a-2", "a-1", "a-0"], 2), ["may leave", "may leave", "BudgetSpent"]);
+    let one = with_leaving("2", &zones);
+    assert_eq!(ask(&one, &["a-1"], 1), ["BudgetSpent"]);
+    assert_eq!(ask(&one, &["a-1", "a-0"], 2), ["may leave", "BudgetSpent"]);
+}
+
+#[test]
+fn a_b9_19_broken_pods_do_not_keep_each_other_from_leaving() {
+    let zones = [zone("a", 1, &[("a-2", Is::Broken), ("a-1", Is::Broken)])];
+    let budget = DomainBudget::of(&members(&zones), Allowance::OnePod, NOW);
+    let ask = |gatekeeper: &mut Gatekeeper<'_>, pod: &str| {
+        gatekeeper.ask_leave(&"a".into(), &seen(&zones, pod), 1).map_err(|denial| kind(&denial)).map(drop)
+    };
+    let mut gatekeeper = Gatekeeper::new(&budget);
+    assert_eq!(ask(&mut gatekeeper, "a-0"), Err("BudgetSpent"), "it serves, and two do not");
+    assert_eq!(ask(&mut gatekeeper, "a-2"), Ok(()));
+    assert_eq!(ask(&mut gatekeeper, "a-1"), Err("BudgetSpent"), "one at a time");
 }

@@ -25,6 +25,7 @@ pub(crate) fn set(name: &str) -> SetRow {
         steering: Steering::default(),
         replicas: 3,
         first_ordinal: 0,
+        is_ordered: false,
         min_ready: SignedDuration::ZERO,
         strategy: Strategy::OnDelete,
         selector: Selector::labels([("name", name)]),
@@ -32,6 +33,8 @@ pub(crate) fn set(name: &str) -> SetRow {
         current_revision: Some("new".into()),
         update_revision: Some("new".into()),
         counted: true,
+        child: None,
+        controller: None,
     }
 }
 
@@ -53,6 +56,9 @@ pub(crate) fn pod(set: &SetRow, ordinal: u32) -> PodRow {
         terminated_restarts: None,
         running: true,
         named: true,
+        numbered: false,
+        ip: None,
+        zones: None,
         volumes: Arc::default(),
     }
 }

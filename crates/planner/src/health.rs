@@ -8,7 +8,6 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::ordinal;
-use crate::planted::{self, Bug};
 use crate::pod::{Defect, PodRow};
 use crate::set::SetRow;
 
@@ -19,7 +18,6 @@ pub const NAMED_PODS: usize = 3;
 /// A set with the pods that are really its own.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// The set.
     pub set: Arc<SetRow>,
     /// Its pods, in natural order.
     pub pods: Vec<Arc<PodRow>>,
@@ -69,6 +67,8 @@ pub enum Why {
         /// When it will have been Ready for long enough.
         until: Timestamp,
     },
+    /// It serves, and is being prepared for its removal: it may stop to at any moment.
+    Leaving,
 }
 
 impl fmt::Display for Down {
@@ -81,6 +81,7 @@ impl fmt::Display for Down {
             Why::Settling { until } => {
                 write!(f, "{} is Ready but not yet for minReadySeconds (until {until})", self.pod)
             }
+            Why::Leaving => write!(f, "{} is leaving", self.pod),
         }
     }
 }
@@ -103,9 +104,13 @@ impl Health {
     pub fn of(member: &Member, now: Timestamp) -> Self {
         let mut present = BTreeSet::new();
         let mut down = Vec::new();
+        let leaving = member.set.leaving();
         for pod in &member.pods {
-            present.extend(member.wanted_ordinal(pod));
-            if let Some(why) = why_down(pod, member.set.min_ready, now) {
+            let wanted = member.wanted_ordinal(pod);
+            present.extend(wanted);
+            let is_leaving = wanted.is_some_and(|ordinal| leaving.contains(&ordinal));
+            let why = why_down(pod, member.set.min_ready, now).or(is_leaving.then_some(Why::Leaving));
+            if let Some(why) = why {
                 down.push(Down { pod: pod.name.clone(), why });
             }
         }
@@ -131,6 +136,14 @@ impl Health {
         self.count == 0
     }
 
+    /// Counts pods that are only being prepared for their removal as those that serve.
+    pub fn disregard_leaving(&mut self) {
+        let before = self.down.len();
+        self.down.retain(|down| down.why != Why::Leaving);
+        let fewer = u32::try_from(before.saturating_sub(self.down.len())).unwrap_or(u32::MAX);
+        self.count = self.count.saturating_sub(fewer);
+    }
+
     /// Why a pod is down, if it is.
     pub fn why_down(&self, pod: &str) -> Option<&Why> {
         let found = self.down.binary_search_by(|down| ordinal::natural(&down.pod, pod)).ok()?;
@@ -150,7 +163,7 @@ impl Health {
 
 fn why_down(pod: &PodRow, min_ready: SignedDuration, now: Timestamp) -> Option<Why> {
     if pod.terminating {
-        return (!planted::has(Bug::TerminatingServes)).then_some(Why::Terminating);
+        return Some(Why::Terminating);
     }
     if !pod.ready() {
         return Some(pod.defect().map_or(Why::NotReady, Why::Broken));

@@ -101,3 +101,20 @@ fn a_wait_longer_than_time_lasts_does_not_overflow() {
     assert_eq!(health.count, 1);
     assert_eq!(health.changes_at, Some(Timestamp::MAX));
 }
+
+#[test]
+fn a_wanted_pod_that_leaves_is_down_although_it_serves() {
+    let mut leaving = set(2, 0);
+    leaving.steering.leaving = Some("1,2".into());
+    let health = judge(leaving, [pod(0, |_| {}), pod(1, |_| {}), pod(2, |_| {})]);
+    assert_eq!(
+        health.summary(),
+        "web-1 is leaving",
+        "one that the set does not want any more is not counted"
+    );
+    let broken = pod(1, |pod| (pod.ready_since, pod.waiting) = (None, Some(Waiting::ErrImagePull)));
+    let mut leaving = set(2, 0);
+    leaving.steering.leaving = Some("1".into());
+    let health = judge(leaving, [pod(0, |_| {}), broken]);
+    assert_eq!(health.why_down("web-1"), Some(&Why::Broken(Defect::Waits(Waiting::ErrImagePull))));
+}

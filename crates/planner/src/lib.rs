@@ -18,19 +18,22 @@
 //! plan without preconditions cannot be expressed.
 
 pub mod amount;
+mod conditions;
+mod contest;
 pub mod disruption;
+pub mod extended;
 pub mod forecast;
 pub mod health;
 pub mod metadata;
 pub mod ordinal;
 pub mod phased_rollout;
 pub mod plan;
-#[doc(hidden)]
-pub mod planted;
 pub mod pod;
+pub mod quantity;
 pub mod reason;
 pub mod revision;
 pub mod rollout_group;
+pub mod scaling;
 pub mod selector;
 pub mod set;
 pub mod statefulset;

@@ -8,17 +8,12 @@ use crate::selector::Labels;
 /// One such object, of any kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataRow {
-    /// What it is.
     pub kind: Kind,
     /// Its namespace; empty for one that is in none.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
-    /// Its UID.
     pub uid: Arc<str>,
-    /// Its version.
     pub resource_version: Box<str>,
-    /// Its labels.
     pub labels: Arc<Labels>,
     /// Its annotations, long ones cut.
     pub annotations: Arc<Labels>,

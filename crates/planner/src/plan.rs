@@ -1,18 +1,27 @@
 //! What a plan is made of, in one shape for all systems: what must be known first, writes as values, each with the
 //! precondition it was decided under, what to report, and when to look again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use sts_plus_api::extended::Group;
 use sts_plus_api::keys;
 pub use sts_plus_api::kinds::Kind;
 
 use crate::disruption::Permit;
+use crate::extended::probe::ProbeRequest;
+use crate::extended::row::ExtendedRow;
+use crate::extended::services::ServiceRow;
 use crate::phased_rollout::query::Question;
 use crate::phased_rollout::row::RolloutRow;
+use crate::pod::PodRow;
 use crate::reason::Severity;
-use crate::set::{SetName, SetRow, Strategy};
+use crate::scaling::hook::HookRequest;
+use crate::scaling::lock::LockRow;
+use crate::scaling::row::ScalingRow;
+use crate::set::{self, SetName, SetRow, Strategy};
 
 /// What to do for one key now.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,14 +57,23 @@ pub enum Awaited {
 pub enum Ask {
     /// The object as the API server has it now. The plan is made again with the answer before anything is written.
     Read(Object),
+    /// Whether each node declares a feature, so that whatever pod is created may rely on it. The plan is made again with the
+    /// answer, as for a read.
+    Declared(&'static str),
     /// A query to Prometheus, sent beside everything else. Its answer brings the next pass.
     Query(Box<Question>),
+    /// The digest of the data of a ConfigMap or a Secret. The object is followed for as long as plans ask for it, beside
+    /// everything else; that it became known, and each change of its data, brings the next pass.
+    Digest(Object),
+    /// A probe of a pod, beside everything else. Its answer brings the next pass.
+    Probe(Box<ProbeRequest>),
+    /// A call of the application in a pod, beside everything else. Its outcome brings the next pass.
+    Hook(Box<HookRequest>),
 }
 
 /// Writes that may be under way together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The writes.
     pub writes: Vec<Action>,
     /// When the step begins, and who waits for it.
     pub mode: Mode,
@@ -105,13 +123,9 @@ pub enum When {
 /// An object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Subject {
-    /// Its kind.
     pub kind: Kind,
-    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
-    /// Its UID.
     pub uid: Arc<str>,
 }
 
@@ -195,6 +209,28 @@ impl From<&RolloutRow> for Subject {
     }
 }
 
+impl From<&ScalingRow> for Subject {
+    fn from(policy: &ScalingRow) -> Self {
+        Self {
+            kind: Kind::ScalingPolicy,
+            namespace: Arc::clone(&policy.namespace),
+            name: Arc::clone(&policy.name),
+            uid: Arc::clone(&policy.uid),
+        }
+    }
+}
+
+impl From<&ExtendedRow> for Subject {
+    fn from(extended: &ExtendedRow) -> Self {
+        Self {
+            kind: extended.kind(),
+            namespace: Arc::clone(&extended.namespace),
+            name: Arc::clone(&extended.name),
+            uid: Arc::clone(&extended.uid),
+        }
+    }
+}
+
 impl Note {
     /// A note about a set, whatever the outcome of the writes.
     pub fn of_set(set: &SetRow, severity: Severity, reason: &'static str, message: String) -> Self {
@@ -217,9 +253,7 @@ pub struct Action {
 pub struct Object {
     /// What it is.
     pub kind: Kind,
-    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Box<str>,
 }
 
@@ -264,6 +298,8 @@ pub enum Verb {
         body: Value,
         /// The field manager.
         manager: &'static str,
+        /// Whether a pod may go down because of it.
+        disrupts: bool,
     },
     /// Own exactly these fields of the object, taking them from whoever else has them, under this field manager.
     Apply {
@@ -274,9 +310,17 @@ pub enum Verb {
         /// Whether a pod may go down because of it.
         disrupts: bool,
     },
+    /// Replace the whole object except for its status, under this field manager.
+    Replace {
+        /// The whole object.
+        body: Value,
+        /// The field manager.
+        manager: &'static str,
+        /// Whether a pod may go down because of it.
+        disrupts: bool,
+    },
     /// Replace the object's status.
     ReplaceStatus {
-        /// The status.
         status: Value,
         /// The field manager.
         manager: &'static str,
@@ -329,6 +373,82 @@ impl Action {
         Self { object, owner: (*set.uid).into(), precondition, verb: Verb::Delete }
     }
 
+    /// Deletes a StatefulSet of an ExtendedStatefulSet with all its pods. Whether it may go is decided by the promotion rule
+    /// of its successor, not by a budget. `None` for a set that is not one of the object: it must have both the owner and the
+    /// label.
+    pub fn delete_version(extended: &ExtendedRow, set: &SetRow) -> Option<Self> {
+        let is_own = set.child.as_ref().is_some_and(|child| child.is_of(extended));
+        is_own.then(|| Self {
+            object: object_of(set),
+            owner: (*extended.uid).into(),
+            precondition: Precondition::exactly(&set.uid, &set.resource_version),
+            verb: Verb::Delete,
+        })
+    }
+
+    /// Labels a pod as the active one of an ExtendedStatefulSet, given by its UID. The version of the pod matters: it was
+    /// chosen because it was Ready.
+    pub fn designate(pod: &PodRow, owner: &str, group: Group) -> Self {
+        Self::label_designation(pod, owner, group, Some(keys::ACTIVE))
+    }
+
+    /// Removes that label from a pod, whatever its value is.
+    pub fn revoke_designation(pod: &PodRow, owner: &str, group: Group) -> Self {
+        Self::label_designation(pod, owner, group, None)
+    }
+
+    fn label_designation(pod: &PodRow, owner: &str, group: Group, value: Option<&str>) -> Self {
+        let object =
+            Object { kind: Kind::Pod, namespace: Arc::clone(&pod.namespace), name: pod.name.clone() };
+        let precondition = Precondition::exactly(&pod.uid, &pod.resource_version);
+        let body = json!({ "metadata": { "labels": { group.key(keys::POD_DESIGNATION): value } } });
+        Self::merge(object, owner, precondition, (body, keys::MANAGER_EXTENDED))
+    }
+
+    /// Whether the write labels a pod as the active one.
+    pub fn designates(&self) -> bool {
+        let Verb::Merge { body, .. } = &self.verb else { return false };
+        let labels = body.pointer("/metadata/labels");
+        let sets = |group: Group| {
+            let value = labels.and_then(|labels| labels.get(group.key(keys::POD_DESIGNATION)));
+            value.is_some_and(|value| !value.is_null())
+        };
+        self.object.kind == Kind::Pod && Group::ALL.into_iter().any(sets)
+    }
+
+    /// Deletes a Service that an ExtendedStatefulSet has created; `None` for one that it does not control.
+    pub fn delete_service(extended: &ExtendedRow, service: &ServiceRow) -> Option<Self> {
+        let is_own = service.owner.as_ref() == Some(&extended.uid);
+        is_own.then(|| Self {
+            object: service.object(),
+            owner: (*extended.uid).into(),
+            precondition: Precondition::exactly(&service.uid, &service.resource_version),
+            verb: Verb::Delete,
+        })
+    }
+
+    /// Deletes a ScalingPolicy that an ExtendedStatefulSet has created; `None` for one that it does not control.
+    pub fn delete_policy(extended: &ExtendedRow, policy: &ScalingRow) -> Option<Self> {
+        let is_own = policy.controller == extended.uid;
+        is_own.then(|| Self {
+            object: policy.object(),
+            owner: (*extended.uid).into(),
+            precondition: Precondition::exactly(&policy.uid, &policy.resource_version),
+            verb: Verb::Delete,
+        })
+    }
+
+    /// Replaces a whole object except for its status.
+    pub fn replace(
+        object: Object,
+        owner: &str,
+        precondition: Precondition,
+        (body, manager): (Value, &'static str),
+        disrupts: bool,
+    ) -> Self {
+        Self { object, owner: owner.into(), precondition, verb: Verb::Replace { body, manager, disrupts } }
+    }
+
     /// Creates an object that must not exist.
     pub fn create(object: Object, owner: &str, body: Value, manager: &'static str) -> Self {
         let precondition = Precondition { uid: "".into(), resource_version: None };
@@ -342,7 +462,12 @@ impl Action {
         precondition: Precondition,
         (body, manager): (Value, &'static str),
     ) -> Self {
-        Self { object, owner: owner.into(), precondition, verb: Verb::Merge { body, manager } }
+        Self {
+            object,
+            owner: owner.into(),
+            precondition,
+            verb: Verb::Merge { body, manager, disrupts: false },
+        }
     }
 
     /// Merges fields into an object, entries of lists by their key.
@@ -432,28 +557,94 @@ impl Action {
         }
     }
 
+    /// Makes the number of replicas of a set with a ScalingPolicy this one. The version matters: the number was decided for
+    /// the pods that the set had.
+    pub fn scale(set: &SetRow, replicas: u32) -> Self {
+        let body = json!({ "spec": { "replicas": replicas } });
+        Self::owned_by_scaling(set, body, replicas < set.replicas)
+    }
+
+    /// Says on a set which of its pods leave, and no others. A pod that is named there is called next, and nobody else replaces
+    /// it.
+    pub fn announce_leaving(set: &SetRow, leaving: &BTreeSet<u32>) -> Self {
+        let value = (!leaving.is_empty()).then(|| set::leaving_value(leaving));
+        let body = json!({ "metadata": { "annotations": { keys::LEAVING: value } } });
+        let is_more = !leaving.is_subset(&set.leaving());
+        Self::owned_by_scaling(set, body, is_more)
+    }
+
+    /// Changes the pod template of a set with a ScalingPolicy, which rolls its pods. The version matters: lists are written whole.
+    pub fn change_template(set: &SetRow, body: Value) -> Self {
+        Self::owned_by_scaling(set, body, true)
+    }
+
+    /// Sets `persistentVolumeClaimRetentionPolicy.whenScaled` of a set.
+    pub fn retain_claims(set: &SetRow, when_scaled: &str) -> Self {
+        let body =
+            json!({ "spec": { "persistentVolumeClaimRetentionPolicy": { "whenScaled": when_scaled } } });
+        Self::owned_by_scaling(set, body, false)
+    }
+
+    /// Deletes the ConfigMap of a lock that a ScalingPolicy controls; `None` for any other.
+    pub fn delete_lock(policy: &ScalingRow, lock: &LockRow) -> Option<Self> {
+        let is_own = lock.owner.as_ref() == Some(&policy.uid);
+        is_own.then(|| Self {
+            object: lock.object(),
+            owner: (*policy.uid).into(),
+            precondition: Precondition::exactly(&lock.uid, &lock.resource_version),
+            verb: Verb::Delete,
+        })
+    }
+
+    /// Deletes a claim of a pod that a ScalingPolicy has drained and removed, as it was recorded and read.
+    pub fn delete_claim(policy: &ScalingRow, claim: Object, (uid, version): (&str, &str)) -> Self {
+        Self {
+            object: claim,
+            owner: (*policy.uid).into(),
+            precondition: Precondition::exactly(uid, version),
+            verb: Verb::Delete,
+        }
+    }
+
+    /// A merge, and not an apply: a number of replicas that nobody applies any more becomes 1.
+    fn owned_by_scaling(set: &SetRow, body: Value, disrupts: bool) -> Self {
+        Self {
+            object: object_of(set),
+            owner: (*set.uid).into(),
+            precondition: Precondition::exactly(&set.uid, &set.resource_version),
+            verb: Verb::Merge { body, manager: keys::MANAGER_SCALING, disrupts },
+        }
+    }
+
     /// Whether the write deletes its object.
     pub fn is_deletion(&self) -> bool {
         matches!(self.verb, Verb::Delete)
     }
 
-    /// Whether a lost answer to the write must be read back before the next plan: after a disruption, and where a field
-    /// may have become ours that has to be released one day.
+    /// Whether a lost answer to the write must be read back before the next plan: after a disruption, where a field may
+    /// have become ours that has to be released one day, and where a pod may have become the active one.
     pub fn must_be_known(&self) -> bool {
-        self.disrupts() || matches!(self.verb, Verb::Apply { .. })
+        self.disrupts() || self.designates() || matches!(self.verb, Verb::Apply { .. })
     }
 
     /// Whether the write takes something away from the user's workload.
     pub fn disrupts(&self) -> bool {
-        matches!(self.verb, Verb::Delete | Verb::Apply { disrupts: true, .. })
+        matches!(
+            self.verb,
+            Verb::Delete
+                | Verb::Apply { disrupts: true, .. }
+                | Verb::Merge { disrupts: true, .. }
+                | Verb::Replace { disrupts: true, .. }
+        )
     }
 
     /// Whether the write must rest on a confirmed view: a disruption; a change of a claim's owners, because the
-    /// garbage collector deletes the data of a claim whose owner does not exist; and the removal of our finalizer, because
-    /// nobody releases a set that a PhasedRollout leaves behind.
+    /// garbage collector deletes the data of a claim whose owner does not exist; the removal of our finalizer, because
+    /// nobody releases a set that a PhasedRollout leaves behind; and the label of the active pod, because another pod may
+    /// have it.
     pub fn needs_confirmed_view(&self) -> bool {
         let rewrites_claim = self.object.kind == Kind::Claim && !matches!(self.verb, Verb::Create { .. });
-        self.disrupts() || rewrites_claim || self.removes_finalizer()
+        self.disrupts() || rewrites_claim || self.removes_finalizer() || self.designates()
     }
 
     /// Whether the write takes our finalizer from its object: it rests on what is known of every set of the namespace, since

@@ -49,7 +49,7 @@ fn an_annotation_is_set_or_removed_on_any_version_of_the_same_set() {
                 object: object(Kind::StatefulSet, "web"),
                 owner: "uid-web".into(),
                 precondition: Precondition { uid: "uid-web".into(), resource_version: None },
-                verb: Verb::Merge { body, manager: "manager" },
+                verb: Verb::Merge { body, manager: "manager", disrupts: false },
             }
         );
         assert!(!annotate.disrupts());
@@ -97,7 +97,11 @@ fn only_the_removal_of_our_finalizer_counts_as_such_and_needs_a_confirmed_view()
         object: object(Kind::PhasedRollout, "gate"),
         owner: "uid-gate".into(),
         precondition: Precondition { uid: "uid-gate".into(), resource_version: Some("7".into()) },
-        verb: Verb::Merge { body: json!({ "metadata": { "finalizers": finalizers } }), manager: "manager" },
+        verb: Verb::Merge {
+            body: json!({ "metadata": { "finalizers": finalizers } }),
+            manager: "manager",
+            disrupts: false,
+        },
     };
     for (finalizers, removes) in
         [(&[][..], true), (&["other"], true), (&["other", sts_plus_api::keys::FINALIZER], false)]

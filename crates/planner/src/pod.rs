@@ -15,12 +15,13 @@ pub const BROKEN_AFTER_RESTARTS: u32 = 3;
 
 /// A pod of a StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "a row: each is a fact about the pod, independent of the others"
+)]
 pub struct PodRow {
-    /// The pod's namespace.
     pub namespace: Arc<str>,
-    /// The pod's name.
     pub name: Box<str>,
-    /// The pod's UID.
     pub uid: Box<str>,
     /// The version this row was read at.
     pub resource_version: Box<str>,
@@ -28,9 +29,8 @@ pub struct PodRow {
     pub owner: Arc<str>,
     /// The revision label; a pod without one was not built by the StatefulSet controller of today.
     pub revision: Option<Arc<str>>,
-    /// The pod's labels without the three per-pod ones, which [`PodRow::label`] answers from the row.
+    /// The pod's labels without the per-pod ones, which [`PodRow::label`] answers from the row.
     pub labels: Arc<Labels>,
-    /// The pod's phase.
     pub phase: Phase,
     /// Since when the Ready condition is true; `None` while it is not.
     pub ready_since: Option<Timestamp>,
@@ -45,21 +45,25 @@ pub struct PodRow {
     pub running: bool,
     /// Whether the pod carries its own name in the label [`keys::POD_NAME`].
     pub named: bool,
+    /// Whether the pod carries its own ordinal in the label `<group>/pod-ordinal` of an ExtendedStatefulSet.
+    pub numbered: bool,
     /// The volumes that are claims.
     pub volumes: Arc<[ClaimVolume]>,
+    /// Its address, once it has one.
+    pub ip: Option<Box<str>>,
+    /// The value of the annotation `<group>/zones` of an ExtendedStatefulSet.
+    pub zones: Option<Arc<str>>,
 }
 
 /// A volume of a pod that is a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClaimVolume {
-    /// The volume's name.
     pub name: Box<str>,
     /// The claim; `None` for the one that a pod of a StatefulSet has by rule, `<volume>-<pod>`, so that all pods of a set
     /// share one list.
     pub claim: Option<Box<str>>,
 }
 
-/// The phase of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Accepted, not all containers started.
@@ -165,6 +169,7 @@ impl PodRow {
         match key {
             keys::POD_NAME => Some(&self.name),
             keys::POD_INDEX => self.name.rsplit_once('-').map(|(_, index)| index),
+            keys::POD_ORDINAL => self.name.rsplit_once('-').map(|(_, index)| index).filter(|_| self.numbered),
             keys::CONTROLLER_REVISION => self.revision.as_deref(),
             _ => self.labels.get(key).map(|value| &**value),
         }

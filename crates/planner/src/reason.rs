@@ -4,20 +4,23 @@
 use std::fmt;
 use std::sync::Arc;
 
+use strum::{IntoStaticStr, VariantNames};
+
 use crate::disruption::Disturbance;
 use crate::health::Health;
 
-/// The reason behind the state of one set of a rollout group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The reason behind the state of one set of a rollout group. The names of the variants are part of annotations, events and
+/// metrics.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 pub enum Reason {
-    /// All pods are of the target revision.
+    /// All pods are of the update revision.
     UpToDate {
-        /// The target revision.
+        /// The update revision.
         revision: Arc<str>,
     },
     /// Outdated pods are being replaced.
     Rolling {
-        /// The target revision.
+        /// The update revision.
         revision: Arc<str>,
     },
     /// Outdated pods wait until another set of the group, whose turn it is, is done.
@@ -25,37 +28,37 @@ pub enum Reason {
         /// The set whose turn it is.
         set: Arc<str>,
     },
-    /// Outdated pods wait because a pod of another set, which is not being rolled, is down.
+    /// Outdated pods wait because a pod of another set, which is not being rolled, is not Ready.
     OtherSetNotReady {
-        /// The set with the pod that is down.
+        /// The set of that pod.
         set: Arc<str>,
-        /// What is down, in words.
+        /// Which pods are unavailable and why, as messages name them.
         down: String,
     },
-    /// Outdated pods wait because a pod of another set will go down, though all of them may be Ready.
+    /// Outdated pods wait because a pod of another set will be unavailable, though all of them may be Ready.
     OtherSetDisturbed {
         /// The set with that pod.
         set: Arc<str>,
         /// What will happen to it.
         disturbance: Disturbance,
     },
-    /// Outdated pods wait because as many pods of the set as may be down are down already.
+    /// Outdated pods wait because as many pods of the set as may be unavailable are.
     BudgetSpent {
-        /// What is down, in words.
+        /// Which pods are unavailable and why, as messages name them.
         down: String,
-        /// How many may be down.
+        /// How many may be unavailable.
         budget: Budget,
     },
-    /// A pod of the target revision is broken, so no further pod is risked.
+    /// A pod of the update revision is broken, so no further pod is risked.
     PodBroken {
-        /// The target revision.
+        /// The update revision.
         revision: Arc<str>,
-        /// What is down, in words.
+        /// Which pods are unavailable and why, as messages name them.
         down: String,
     },
-    /// Nothing is outdated in this set, but its pods that are down hold up the group.
+    /// Nothing is outdated in this set, but its pods that are not Ready block the group.
     NotReady {
-        /// What is down, in words.
+        /// Which pods are unavailable and why, as messages name them.
         down: String,
     },
     /// The user has paused the set.
@@ -64,7 +67,6 @@ pub enum Reason {
     GroupSkipped {
         /// The set with the other strategy.
         set: Arc<str>,
-        /// That strategy.
         strategy: Box<str>,
     },
     /// The group is not rolled at all, because it has more sets than a group may have.
@@ -91,11 +93,10 @@ pub enum Reason {
         /// What it said.
         refusal: Refusal,
     },
+    /// The pod is being prepared for its removal by the ScalingPolicy of the set.
+    PodLeaving { pod: Box<str> },
     /// A disruption was asked for a set that the gatekeeper was not told about.
-    NotInDomain {
-        /// That set.
-        set: Arc<str>,
-    },
+    NotInDomain { set: Arc<str> },
 }
 
 /// How many pods of a set may be unavailable at once, and who says so.
@@ -105,6 +106,8 @@ pub enum Budget {
     MaxUnavailable(u32),
     /// A phased rollout replaces one pod at a time.
     OnePod,
+    /// The field `scaleDown.maxConcurrent` of a ScalingPolicy.
+    MaxConcurrent(u32),
 }
 
 /// The API server's answer to a write that it did not carry out, and would not if it were asked again at once.
@@ -155,24 +158,7 @@ pub enum Severity {
 
 impl Reason {
     /// All kinds, as [`Reason::kind`] spells them: the values of the metric's label.
-    pub const KINDS: [&'static str; 16] = [
-        "UpToDate",
-        "Rolling",
-        "WaitingForTurn",
-        "OtherSetNotReady",
-        "OtherSetDisturbed",
-        "BudgetSpent",
-        "PodBroken",
-        "NotReady",
-        "Paused",
-        "GroupSkipped",
-        "TooManySets",
-        "NotObserved",
-        "ViewUnconfirmed",
-        "Deleting",
-        Self::WRITE_REFUSED,
-        "NotInDomain",
-    ];
+    pub const KINDS: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 
     /// The kinds of a set that is being rolled.
     pub const ROLLING_KINDS: [&'static str; 2] = ["Rolling", Self::POD_BROKEN];
@@ -183,7 +169,7 @@ impl Reason {
     /// The kind of [`Reason::WriteRefused`], also of the warning about a write that only informs.
     pub const WRITE_REFUSED: &'static str = "WriteRefused";
 
-    /// A pod of another set is down.
+    /// A pod of another set is not Ready.
     pub fn other_set_not_ready(other: &Health) -> Self {
         Self::OtherSetNotReady { set: Arc::clone(&other.set), down: other.summary() }
     }
@@ -191,24 +177,7 @@ impl Reason {
     /// The kind of reason in one word: the state in the annotation, the reason of the event, the label of
     /// the metric.
     pub fn kind(&self) -> &'static str {
-        match self {
-            Self::UpToDate { .. } => "UpToDate",
-            Self::Rolling { .. } => "Rolling",
-            Self::WaitingForTurn { .. } => "WaitingForTurn",
-            Self::OtherSetNotReady { .. } => "OtherSetNotReady",
-            Self::OtherSetDisturbed { .. } => "OtherSetDisturbed",
-            Self::BudgetSpent { .. } => "BudgetSpent",
-            Self::PodBroken { .. } => Self::POD_BROKEN,
-            Self::NotReady { .. } => "NotReady",
-            Self::Paused => "Paused",
-            Self::GroupSkipped { .. } => "GroupSkipped",
-            Self::TooManySets { .. } => "TooManySets",
-            Self::NotObserved { .. } => "NotObserved",
-            Self::ViewUnconfirmed { .. } => "ViewUnconfirmed",
-            Self::Deleting => "Deleting",
-            Self::WriteRefused { .. } => Self::WRITE_REFUSED,
-            Self::NotInDomain { .. } => "NotInDomain",
-        }
+        self.into()
     }
 
     /// What the reason is about, beyond its kind: a change of it is a transition. Pods are not part of it,
@@ -230,6 +199,7 @@ impl Reason {
             | Self::TooManySets { .. }
             | Self::NotObserved { .. }
             | Self::ViewUnconfirmed { .. }
+            | Self::PodLeaving { .. }
             | Self::Deleting => None,
         }
     }
@@ -257,6 +227,9 @@ impl Reason {
                 "pods become Ready, or rollout-max-unavailable is raised".to_owned()
             }
             Self::BudgetSpent { budget: Budget::OnePod, .. } => "every pod is available".to_owned(),
+            Self::BudgetSpent { budget: Budget::MaxConcurrent(_), .. } => {
+                "pods become Ready, or scaleDown.maxConcurrent is raised".to_owned()
+            }
             Self::PodBroken { .. } => {
                 "the pod becomes Ready, or the template of the set is changed".to_owned()
             }
@@ -277,6 +250,7 @@ impl Reason {
             Self::ViewUnconfirmed { .. } => {
                 "sts-plus can list and watch these objects again (permissions, API server)".to_owned()
             }
+            Self::PodLeaving { pod } => format!("{pod} is removed, or is to stay after all"),
             Self::NotInDomain { set } => format!("{set} is observed again"),
         };
         Some(release)
@@ -290,6 +264,7 @@ impl Reason {
             | Self::WaitingForTurn { .. }
             | Self::OtherSetDisturbed { .. }
             | Self::Paused
+            | Self::PodLeaving { .. }
             | Self::Deleting => Severity::Normal,
             Self::OtherSetNotReady { .. }
             | Self::BudgetSpent { .. }
@@ -332,6 +307,9 @@ impl fmt::Display for Reason {
             Self::BudgetSpent { down, budget: Budget::OnePod } => {
                 write!(f, "Blocked: {down}, and pods are replaced one at a time.")
             }
+            Self::BudgetSpent { down, budget: Budget::MaxConcurrent(most) } => {
+                write!(f, "Blocked: {down}, and scaleDown.maxConcurrent is {most}.")
+            }
             Self::PodBroken { revision, down } => {
                 write!(f, "Blocked: a pod of revision {revision} is broken ({down}).")
             }
@@ -355,6 +333,7 @@ impl fmt::Display for Reason {
             }
             Self::Deleting => f.write_str("The set is being deleted."),
             Self::WriteRefused { refusal } => f.write_str(&sentence(format!("Blocked: {refusal}"))),
+            Self::PodLeaving { pod } => write!(f, "Waiting for {pod}, which is leaving."),
             Self::NotInDomain { set } => write!(f, "Blocked: {set} is not known to the gatekeeper."),
         }
     }

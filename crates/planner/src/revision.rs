@@ -51,6 +51,14 @@ pub fn canonical(value: &Value) -> String {
     json
 }
 
+/// The 64-bit FNV-1a hash of some bytes, as 16 hexadecimal digits.
+pub fn fnv64(bytes: &[u8]) -> String {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let hash = bytes.iter().fold(OFFSET, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
+    format!("{hash:016x}")
+}
+
 /// The template in a revision's data; `None` where there is none.
 pub fn template(data: &str) -> Option<Map<String, Value>> {
     let mut data: Value = serde_json::from_str(data).ok()?;

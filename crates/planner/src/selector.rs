@@ -1,6 +1,7 @@
 //! Labels and label selectors.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Labels of an object or of a pod template.
 pub type Labels = BTreeMap<Box<str>, Box<str>>;
@@ -15,7 +16,6 @@ pub struct Selector {
 /// One condition on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// The label's key.
     pub key: Box<str>,
     /// What must hold for its value.
     pub test: Test,
@@ -57,6 +57,25 @@ impl Selector {
                     Test::DoesNotExist => value.is_none(),
                 }
             })
+    }
+}
+
+impl fmt::Display for Selector {
+    /// As the API server parses it in a query.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, Requirement { key, test }) in self.requirements.iter().enumerate() {
+            if number > 0 {
+                f.write_str(",")?;
+            }
+            match test {
+                Test::In(values) if values.len() == 1 => write!(f, "{key}={}", values.join(",")),
+                Test::In(values) => write!(f, "{key} in ({})", values.join(",")),
+                Test::NotIn(values) => write!(f, "{key} notin ({})", values.join(",")),
+                Test::Exists => f.write_str(key),
+                Test::DoesNotExist => write!(f, "!{key}"),
+            }?;
+        }
+        Ok(())
     }
 }
 

@@ -1,21 +1,21 @@
 //! The set row: what decisions may look at of a StatefulSet.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
 
+use sts_plus_api::extended::Group;
+
 use crate::amount::{Amount, DEFAULT_MAX_UNAVAILABLE};
+use crate::extended::row::ExtendedRow;
 use crate::selector::{Labels, Selector};
 
-/// A StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetRow {
-    /// The set's namespace.
     pub namespace: Arc<str>,
-    /// The set's name.
     pub name: Arc<str>,
-    /// The set's UID.
     pub uid: Arc<str>,
     /// The version this row was read at.
     pub resource_version: Box<str>,
@@ -31,8 +31,9 @@ pub struct SetRow {
     pub steering: Steering,
     /// How many pods the set shall have.
     pub replicas: u32,
-    /// The first ordinal.
     pub first_ordinal: u32,
+    /// Whether the set's own controller creates a pod only when all pods before it are Ready.
+    pub is_ordered: bool,
     /// How long a pod must have been Ready to count.
     pub min_ready: SignedDuration,
     /// How the set's own controller updates pods.
@@ -48,14 +49,56 @@ pub struct SetRow {
     /// Whether the status counts as many updated and Ready pods as the spec asks for. Trusted for one thing only:
     /// when to write to the status without getting in the way of its owner.
     pub counted: bool,
+    /// What an ExtendedStatefulSet that controls the set has written on it.
+    pub child: Option<Box<Child>>,
+    /// Kind and name of the object that controls the set, such as `ExtendedStatefulSet db`.
+    pub controller: Option<Arc<str>>,
+}
+
+/// What an ExtendedStatefulSet has written on a StatefulSet that it controls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// The API group of the object.
+    pub group: Group,
+    /// The UID of the object, from the owner reference.
+    pub owner: Arc<str>,
+    /// The name of the object, from the owner reference.
+    pub owner_name: Arc<str>,
+    /// The value of the label `<group>/extendedstatefulset-name`.
+    pub label: Option<Arc<str>>,
+    /// The value of the annotation `<group>/version`.
+    pub version: Option<Box<str>>,
+    /// The value of the annotation `<group>/content-hash`.
+    pub hash: Option<Arc<str>>,
+    /// The value of the label `<group>/az-index`.
+    pub zone_index: Option<Box<str>>,
+    /// The value of the label `<group>/az-name`.
+    pub zone_name: Option<Arc<str>>,
+    /// The value of the annotation `<group>/zones`.
+    pub zones: Option<Arc<str>>,
+    /// The value of the annotation `<group>/template-zones`.
+    pub template_zones: Option<Arc<str>>,
+    /// The value of the annotation `<group>/staying`, if it is a number.
+    pub staying: Option<u32>,
+    /// How many Ready pods the status counts.
+    pub ready_replicas: u32,
+    /// How many pods the status counts.
+    pub status_replicas: u32,
+}
+
+impl Child {
+    /// Whether the set is one of this object: by owner and by label, both.
+    pub fn is_of(&self, extended: &ExtendedRow) -> bool {
+        self.group == extended.group
+            && self.owner == extended.uid
+            && self.label.as_deref() == Some(&*extended.name)
+    }
 }
 
 /// A set by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SetName {
-    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
 }
 
@@ -76,6 +119,8 @@ pub struct Steering {
     pub rollout_status: Option<Box<str>>,
     /// The value of `sts.plus/phasedRollout`: the PhasedRollout that manages the set.
     pub phased_rollout: Option<Box<str>>,
+    /// The value of `sts.plus/leaving`: the ordinals of the pods that leave.
+    pub leaving: Option<Box<str>>,
 }
 
 /// How the StatefulSet controller replaces outdated pods.
@@ -102,7 +147,28 @@ impl fmt::Display for Strategy {
     }
 }
 
+/// The greatest number of leaving pods that a set can have: `maxConcurrent` is at most 100, so fewer
+/// are written by us, and whatever else an annotation holds is not looked at.
+pub const MAX_LEAVING: usize = 1_000;
+
+/// How the annotation names the pods that leave.
+pub fn leaving_value(leaving: &BTreeSet<u32>) -> String {
+    leaving.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
 impl SetRow {
+    /// The ordinals of the pods that leave. Parts of the annotation that are not ordinals are ignored.
+    pub fn leaving(&self) -> BTreeSet<u32> {
+        let ordinals = self.steering.leaving.as_deref().unwrap_or_default().split(',').take(MAX_LEAVING);
+        ordinals.filter_map(|ordinal| ordinal.trim().parse().ok()).collect()
+    }
+
+    /// Whether the ExtendedStatefulSet of the set asks for fewer pods than up to this one, so that it leaves sooner or later.
+    pub fn is_doomed(&self, ordinal: u32) -> bool {
+        let staying = self.child.as_ref().and_then(|child| child.staying);
+        staying.is_some_and(|staying| ordinal.saturating_sub(self.first_ordinal) >= staying)
+    }
+
     /// The revision its pods shall have; `None` while the status does not speak of the present spec.
     pub fn target(&self) -> Option<&str> {
         (self.observed_generation >= self.generation).then_some(self.update_revision.as_deref()?)

@@ -29,3 +29,17 @@ fn a_pod_is_built_from_the_current_revision_below_the_partition_and_from_the_upd
     assert_eq!([5, 6, 7].map(|ordinal| set.revision_for(ordinal)), [Some("new"); 3], "OnDelete");
     assert_eq!(SetRow { observed_generation: 1, ..rolls }.revision_for(5), None);
 }
+
+#[test]
+fn the_ordinals_that_leave_are_read_from_an_annotation_whatever_it_holds() {
+    let leaving = |value: &str| {
+        let mut set = set();
+        set.steering.leaving = Some(value.into());
+        set.leaving().into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(leaving("9,10,11"), [9, 10, 11]);
+    assert_eq!(leaving(" 2 , x,, -1, 99999999999, 2"), [2]);
+    assert!(leaving("").is_empty());
+    assert_eq!(leaving(&"7,".repeat(1_000_000)), [7]);
+    assert!(set().leaving().is_empty());
+}

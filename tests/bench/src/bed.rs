@@ -11,6 +11,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ListParams, PostParams};
 use kube::core::{ObjectList, PartialObjectMeta};
 use kube::{Api, Client};
+use sts_plus_cluster::nodes::network::{Loopback, Network as PodNetwork};
 use sts_plus_cluster::nodes::{Config, HollowNodes, Node, Running};
 use sts_plus_harness::wait::{NotYet, try_until, try_until_stable};
 use sts_plus_harness::{Assets, ControlPlane, Identity, Options, Scope};
@@ -32,6 +33,14 @@ pub(crate) const STATEFULSET_CONTROLLER: &str = "system:serviceaccount:kube-syst
 
 /// What `sts-plus crds` prints.
 const KINDS: &str = include_str!("../../../charts/sts-plus/files/crds.yaml");
+
+/// Where those kinds are served.
+const SERVED: [&str; 4] = [
+    "/apis/sts.plus/v1alpha1/phasedrollouts",
+    "/apis/sts.plus/v1alpha1/extendedstatefulsets",
+    "/apis/sts.plus/v1alpha1/scalingpolicies",
+    "/apis/fissile.cloudfoundry.org/v1alpha1/extendedstatefulsets",
+];
 
 const ZONES: usize = 3;
 /// What delays of pods are drawn from.
@@ -62,6 +71,8 @@ pub(crate) struct Bed {
     // Stops before the server does.
     _nodes: Running,
     pub(crate) plane: ControlPlane,
+    /// Where a measure may answer for pods.
+    pub(crate) network: PodNetwork,
 }
 
 impl Bed {
@@ -76,9 +87,33 @@ impl Bed {
 
     /// Starts a cluster and fills it with these.
     pub(crate) async fn filled(assets: &Assets, groups: &[Group]) -> Result<Self> {
+        Self::with(assets, groups, &[], None).await
+    }
+
+    /// Starts a cluster for ten thousand pods in these namespaces, which are created by whoever measures.
+    pub(crate) async fn roomy(assets: &Assets, namespaces: &[String]) -> Result<Self> {
+        Self::with(assets, &[], namespaces, None).await
+    }
+
+    /// Starts an empty cluster whose pods answer HTTP on loopback addresses.
+    pub(crate) async fn answering(assets: &Assets) -> Result<Self> {
+        Self::answering_in(assets, &[]).await
+    }
+
+    /// The same with these namespaces besides the usual ones.
+    pub(crate) async fn answering_in(assets: &Assets, namespaces: &[String]) -> Result<Self> {
+        Self::with(assets, &[], namespaces, Some(Loopback::here())).await
+    }
+
+    async fn with(
+        assets: &Assets,
+        groups: &[Group],
+        others: &[String],
+        loopback: Option<Loopback>,
+    ) -> Result<Self> {
         say!("starting a control plane");
         let mut options = Options::default();
-        if !groups.is_empty() {
+        if !groups.is_empty() || !others.is_empty() {
             // Ten thousand pods at its usual 20 requests a second would take an hour.
             let fast = ["--kube-api-qps=5000", "--kube-api-burst=10000", "--concurrent-statefulset-syncs=20"];
             options.controller_manager_flags = fast.map(str::to_owned).to_vec();
@@ -87,18 +122,27 @@ impl Bed {
         define_kinds(plane.admin()).await?;
         let mut namespaces = BTreeSet::from([FIELD.to_owned()]);
         namespaces.extend(groups.iter().map(|group| group.namespace.clone()));
+        namespaces.extend(others.iter().cloned());
         for namespace in namespaces.iter().map(String::as_str).chain([SCRATCH]) {
             plane.create_namespace(namespace).await?;
         }
         let nodes = (0..ZONES).map(|zone| Node::new(format!("node-{zone}"), format!("zone-{zone}")));
-        let config = Config { namespaces, nodes: nodes.collect(), seed: SEED, ..Config::default() };
+        let network = PodNetwork::new();
+        let config = Config {
+            namespaces,
+            nodes: nodes.collect(),
+            seed: SEED,
+            network: Some(network.clone()),
+            loopback,
+            ..Config::default()
+        };
         let nodes = HollowNodes::new(plane.admin(), config).start();
         if !groups.is_empty() {
             fill(&plane, groups).await?;
         }
         // Only now: a watch that falls behind while the cluster fills would be closed by the server.
         let observer = Observer::start(plane.admin()).await?;
-        Ok(Self { observer, _nodes: nodes, plane })
+        Ok(Self { observer, _nodes: nodes, plane, network })
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -116,12 +160,21 @@ impl Bed {
     pub(crate) async fn operator_identity(&self, name: &str) -> Result<Identity> {
         let identity = self.plane.identity(name)?;
         let work = vec![
-            rule("apps", "statefulsets", &["get", "list", "watch", "patch"]),
+            rule("apps", "statefulsets", &["get", "list", "watch", "create", "update", "patch", "delete"]),
             rule("apps", "statefulsets/status", &["patch"]),
-            rule("", "pods", &["get", "list", "watch", "delete"]),
+            rule("", "pods", &["get", "list", "watch", "patch", "delete"]),
             rule("", "events", &["create", "patch"]),
+            rule("", "services", &["get", "list", "watch", "create", "patch", "delete"]),
+            rule("", "configmaps", &["list", "watch"]),
+            rule("", "secrets", &["list", "watch"]),
             rule("sts.plus", "phasedrollouts", &["get", "list", "watch", "patch"]),
             rule("sts.plus", "phasedrollouts/status", &["update"]),
+            rule("sts.plus", "extendedstatefulsets", &["get", "list", "watch"]),
+            rule("sts.plus", "extendedstatefulsets/status", &["update"]),
+            rule("fissile.cloudfoundry.org", "extendedstatefulsets", &["get", "list", "watch"]),
+            rule("fissile.cloudfoundry.org", "extendedstatefulsets/status", &["update"]),
+            rule("sts.plus", "scalingpolicies", &["get", "list", "watch", "patch"]),
+            rule("sts.plus", "scalingpolicies/status", &["update"]),
         ];
         let home = vec![rule("coordination.k8s.io", "leases", &["create", "get", "watch", "update"])];
         self.plane.grant(&identity, Scope::Cluster, work).await?;
@@ -188,6 +241,11 @@ async fn fill(plane: &ControlPlane, groups: &[Group]) -> Result<()> {
     let pods: usize = groups.iter().map(Group::pods).sum();
     say!("filling it with {pods} pods");
     workload::create_all(&plane.admin(), groups).await?;
+    full_of(plane, pods).await
+}
+
+/// Waits until a cluster has so many pods, all of them Ready.
+pub(crate) async fn full_of(plane: &ControlPlane, pods: usize) -> Result<()> {
     for share in 1..=4 {
         let wanted = pods * share / 4;
         try_until(FILL_DEADLINE, format!("{wanted} pods"), || async {
@@ -222,13 +280,13 @@ async fn define_kinds(user: Client) -> Result<()> {
     for kind in serde_saphyr::from_multiple::<CustomResourceDefinition>(KINDS)? {
         kinds.create(&PostParams::default(), &kind).await?;
     }
-    try_until(FILL_DEADLINE, "the kinds to be served", || async {
-        let request = http::Request::get("/apis/sts.plus/v1alpha1/phasedrollouts")
-            .body(Vec::new())
-            .map_err(NotYet::saw)?;
-        user.request_text(request).await.map(|_| ()).map_err(NotYet::saw)
-    })
-    .await?;
+    for served in SERVED {
+        try_until(FILL_DEADLINE, format!("{served} to be served"), || async {
+            let request = http::Request::get(served).body(Vec::new()).map_err(NotYet::saw)?;
+            user.request_text(request).await.map(|_| ()).map_err(NotYet::saw)
+        })
+        .await?;
+    }
     Ok(())
 }
 

@@ -22,8 +22,8 @@ use crate::proc::{self, Memory};
 const START_DEADLINE: Duration = Duration::from_mins(1);
 /// The operator promises to end within 5 s.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
-/// What is cached.
-const SOURCES: usize = 3;
+/// What is cached: StatefulSets, pods, PhasedRollouts, ExtendedStatefulSets of both groups, and our Services.
+const SOURCES: usize = 6;
 
 /// A running operator.
 pub(crate) struct Operator {

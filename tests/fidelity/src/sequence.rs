@@ -18,7 +18,6 @@ pub enum SequenceError {
     /// A step that no server could be asked.
     #[error("{sequence}, step {position}: {why}")]
     Step {
-        /// In which sequence.
         sequence: String,
         /// Counted from one.
         position: usize,

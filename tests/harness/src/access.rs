@@ -27,7 +27,6 @@ const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 /// Where a grant holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'a> {
-    /// In one namespace.
     Namespace(&'a str),
     /// In all of them, and for what is in none.
     Cluster,

@@ -13,7 +13,6 @@ pub enum Credential {
     Basic {
         /// Who.
         user: String,
-        /// With which password.
         password: String,
     },
 }

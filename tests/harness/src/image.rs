@@ -26,6 +26,7 @@ pub struct Image {
     entrypoint: Vec<String>,
     arguments: Vec<String>,
     user: String,
+    stop_signal: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +45,7 @@ impl Image {
             entrypoint: owned(entrypoint),
             arguments: owned(arguments),
             user: String::new(),
+            stop_signal: None,
         }
     }
 
@@ -56,6 +58,13 @@ impl Image {
     #[must_use]
     pub fn user(mut self, user: &str) -> Self {
         self.user = user.into();
+        self
+    }
+
+    /// The signal that ends it, SIGTERM by default, which a first process ignores unless it expects it.
+    #[must_use]
+    pub fn stop_signal(mut self, signal: &str) -> Self {
+        self.stop_signal = Some(signal.into());
         self
     }
 
@@ -95,10 +104,14 @@ impl Image {
     /// Writes the archive.
     pub fn write(&self, archive: impl Write) -> io::Result<()> {
         let layer = self.layer()?;
+        let mut run = json!({"Entrypoint": self.entrypoint, "Cmd": self.arguments, "User": self.user});
+        if let (Some(signal), Some(run)) = (&self.stop_signal, run.as_object_mut()) {
+            run.insert("StopSignal".into(), json!(signal));
+        }
         let config = json!({
             "architecture": architecture(),
             "os": "linux",
-            "config": {"Entrypoint": self.entrypoint, "Cmd": self.arguments, "User": self.user},
+            "config": run,
             "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", sha256(&layer))]},
         });
         let manifest = json!([{"Config": CONFIG, "RepoTags": [self.name], "Layers": [LAYER]}]);

@@ -38,6 +38,9 @@ fn the_archive_names_its_parts_and_the_layer_by_its_digest() {
     assert_eq!(config["config"], json!({"Entrypoint": ["/app"], "Cmd": ["run"], "User": "65532:65532"}));
     let layer = &parts[manifest[0]["Layers"][0].as_str().unwrap()].2;
     assert_eq!(config["rootfs"]["diff_ids"], json!([format!("sha256:{}", sha256(layer))]));
+    let mut archive = Vec::new();
+    image.stop_signal("SIGKILL").write(&mut archive).unwrap();
+    assert_eq!(json(&entries(&archive)["config.json"])["config"]["StopSignal"], "SIGKILL");
     assert_eq!(entries(layer), [("a/b".into(), (EntryType::Regular, 0o644, b"text".to_vec()))].into());
 }
 

@@ -60,7 +60,6 @@ pub struct Prometheus {
 pub struct Sample {
     /// The labels, the metric's name (`__name__`) among them unless the expression dropped it.
     pub labels: BTreeMap<String, String>,
-    /// The value.
     pub value: f64,
 }
 

@@ -62,7 +62,6 @@ pub enum SchemasError {
     /// A group's name makes no path.
     #[error("{path} is no request: {source}")]
     Request {
-        /// The path.
         path: String,
         /// What is wrong with it.
         source: http::Error,

@@ -26,7 +26,7 @@ pub struct Replica {
 impl Replica {
     /// Starts a replica that shares the lease in the scene's namespace with all others.
     pub async fn start(scene: &Scene, name: &'static str) -> Self {
-        let rules = [rules::work(), rules::home()].concat();
+        let rules = [rules::by_default(), rules::home()].concat();
         let account = scene.account_with(name, rules).await;
         Self::with(scene, name, account, &["--leader-elect"])
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Client;
+use sts_plus_cluster::nodes::network::Network as PodNetwork;
 use sts_plus_harness::Network;
 use sts_plus_operator::outbound::{Dial, Tcp};
 use sts_plus_operator::shell::surroundings::Surroundings;
@@ -17,6 +18,9 @@ pub trait Cluster: Send + Sync {
 
     /// What there is besides the API server.
     fn outside(&self) -> Outside;
+
+    /// The network of the pods, where a scenario answers for them.
+    fn pod_network(&self) -> PodNetwork;
 
     /// Makes a namespace in which pods can be created.
     fn make_namespace<'a>(&'a self, name: &'a str) -> Answer<'a, ()>;

@@ -163,6 +163,10 @@ impl Cluster for EmbeddedCluster {
         }
     }
 
+    fn pod_network(&self) -> PodNetwork {
+        self.pods.clone()
+    }
+
     fn make_namespace<'a>(&'a self, name: &'a str) -> Answer<'a, ()> {
         Box::pin(async move {
             let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };

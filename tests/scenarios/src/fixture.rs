@@ -62,7 +62,6 @@ impl Zone {
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -98,7 +97,6 @@ impl Zone {
         self
     }
 
-    /// With `minReadySeconds`.
     #[must_use]
     pub fn min_ready_seconds(mut self, seconds: u32) -> Self {
         self.min_ready_seconds = seconds;

@@ -125,6 +125,11 @@ pub trait Followed<V>: Resource + Clone + DeserializeOwned + Debug + Send + 'sta
     /// One of this name does not exist any more.
     fn gone(name: &str, view: &mut V);
 
+    /// It does not exist any more; this was its last state, with the version of its deletion.
+    fn deleted(self, view: &mut V) {
+        Self::gone(&self.name_any(), view);
+    }
+
     /// The names that are known, with UIDs where another UID under the same name matters.
     fn names(view: &V) -> Vec<(String, Option<String>)>;
 }
@@ -209,7 +214,7 @@ impl<K: Followed<V>, V: Onlooking> Follower<K, V> {
                 }
                 WatchEvent::Deleted(object) => {
                     *version = object.resource_version().unwrap_or_default();
-                    self.seen.change(|view| K::gone(&object.name_any(), view));
+                    self.seen.change(|view| object.deleted(view));
                 }
                 WatchEvent::Bookmark(bookmark) => *version = bookmark.metadata.resource_version,
                 WatchEvent::Error(status) => return Err(kube::Error::Api(status)),

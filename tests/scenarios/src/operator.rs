@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kube::Client;
+use sts_plus_operator::hooks::Hooks;
 use sts_plus_operator::operator::{Controllers, Settings, run};
 use sts_plus_operator::outbound::Reach;
 use sts_plus_operator::shell::cache::Scope;
@@ -43,6 +44,12 @@ impl Operator {
     /// Starts one that controls StatefulSets and rolls their groups, on a cluster that has nobody else for either.
     pub fn start_with_native(outside: &Outside, client: Client, scope: Scope, instance: &str) -> Self {
         let controllers = Controllers::named(&["rollout-group", "statefulset"]).unwrap();
+        Self::launch(client, Settings { controllers, ..settings(outside, scope, instance) })
+    }
+
+    /// Starts one that runs ExtendedStatefulSets and rolls groups.
+    pub fn start_extended(outside: &Outside, client: Client, scope: Scope, instance: &str) -> Self {
+        let controllers = Controllers::named(&["rollout-group", "extended-statefulset"]).unwrap();
         Self::launch(client, Settings { controllers, ..settings(outside, scope, instance) })
     }
 
@@ -94,13 +101,18 @@ impl Operator {
     }
 }
 
+/// The image of the init container of a lock. Hollow nodes pull nothing.
+const IMAGE: &str = "sts-plus:test";
+
 fn settings(outside: &Outside, scope: Scope, instance: &str) -> Settings {
     Settings {
         scope,
         controllers: Controllers::default(),
         features: Features::default(),
+        image: Some(IMAGE.into()),
         // The servers that scenarios ask listen on loopback.
         reach: Reach { loopback: true, link_local: false },
+        hooks: Hooks::default(),
         dial: Arc::clone(&outside.dial),
         surroundings: outside.surroundings.clone(),
         lease: None,

@@ -1,17 +1,19 @@
 //! The trait over a real control plane, with hollow nodes instead of machines.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use sts_plus_cluster::nodes::network::{Loopback, Network as PodNetwork};
 use sts_plus_cluster::nodes::{Config, Delay, HollowNodes, Node, Running};
 use sts_plus_harness::control_plane::{ControlPlaneError, HOLLOW_NODE_CONTROLLERS};
 use sts_plus_harness::{Assets, AuditEntry, ControlPlane, Identity, Options, Process, Scope};
+use sts_plus_operator::outbound::{Dial, Dialled, Stream, Tcp};
 
 use crate::cluster::{Account, Answer, Cluster, ClusterError, Outside, Request};
 
@@ -21,8 +23,14 @@ pub(crate) const STEP: Duration = Duration::from_millis(5);
 /// The zones, with a node in each.
 pub(crate) const ZONES: [&str; 3] = ["a", "b", "c"];
 
+/// The zones of manifests that are applied as they are, with a node in each, too.
+const DOCUMENTED_ZONES: [&str; 2] = ["dal10", "dal13"];
+
 /// Lets a quota refuse pods, as one does in production.
 const QUOTAS: &str = "resourcequota-controller";
+
+/// It writes where the pods of a Service answer.
+const ENDPOINTS: &str = "endpointslice-controller";
 
 /// The controller of kube-controller-manager that ours can replace.
 const NATIVE: &str = "statefulset-controller";
@@ -45,6 +53,7 @@ pub struct RealCluster {
     // Kubernetes' own StatefulSet controller, where it is a process of its own and runs.
     native: Mutex<Option<Process>>,
     control_plane: ControlPlane,
+    pods: PodNetwork,
     assets: Assets,
     identities: Mutex<Vec<Identity>>,
 }
@@ -61,8 +70,14 @@ impl RealCluster {
         streaming_lists: bool,
         features: &[&str],
     ) -> Result<Self, ControlPlaneError> {
-        let controllers = HOLLOW_NODE_CONTROLLERS.iter().chain(&[QUOTAS]).map(|&name| name.into());
-        Self::launch(assets, streaming_lists, gates(features), features, controllers.collect()).await
+        let controllers = HOLLOW_NODE_CONTROLLERS.iter().chain(&[QUOTAS, ENDPOINTS]).map(|&name| name.into());
+        Self::launch(assets, streaming_lists, gates(features), features, controllers.collect(), None).await
+    }
+
+    /// One whose pods answer over sockets at loopback addresses, for operators that are processes.
+    pub async fn start_with_sockets(assets: &Assets) -> Result<Self, ControlPlaneError> {
+        let controllers = HOLLOW_NODE_CONTROLLERS.map(str::to_owned).to_vec();
+        Self::launch(assets, true, Vec::new(), &[], controllers, Some(Loopback::here())).await
     }
 
     /// One with Deployments, and with Services at loopback addresses: the API server reaches what a test listens at there,
@@ -70,18 +85,18 @@ impl RealCluster {
     pub async fn start_with_services(assets: &Assets) -> Result<Self, ControlPlaneError> {
         let controllers = HOLLOW_NODE_CONTROLLERS.iter().chain(&DEPLOYMENTS).map(|&name| name.into());
         let range = vec![format!("--service-cluster-ip-range={SERVICES}/16")];
-        Self::launch(assets, true, range, &[], controllers.collect()).await
+        Self::launch(assets, true, range, &[], controllers.collect(), None).await
     }
 
     /// One without a StatefulSet controller, until [`Cluster::start_native`] is asked for Kubernetes' own. The features are
     /// those of the API server; the controllers of kube-controller-manager have the usual ones.
     pub async fn start_without_native(assets: &Assets, features: &[&str]) -> Result<Self, ControlPlaneError> {
-        Self::launch(assets, true, gates(features), &[], all_but_native()).await
+        Self::launch(assets, true, gates(features), &[], all_but_native(), None).await
     }
 
     /// The same with lists that are not streamed.
     pub async fn start_without_native_and_streaming(assets: &Assets) -> Result<Self, ControlPlaneError> {
-        Self::launch(assets, false, Vec::new(), &[], all_but_native()).await
+        Self::launch(assets, false, Vec::new(), &[], all_but_native(), None).await
     }
 
     async fn launch(
@@ -90,6 +105,7 @@ impl RealCluster {
         api_server_flags: Vec<String>,
         manager_features: &[&str],
         controllers: Vec<String>,
+        loopback: Option<Loopback>,
     ) -> Result<Self, ControlPlaneError> {
         let limits = ["--kube-api-qps=2000", "--kube-api-burst=4000"].map(str::to_owned);
         let options = Options {
@@ -108,16 +124,20 @@ impl RealCluster {
             what: "make the storage class".to_owned(),
             source: Box::new(source),
         })?;
+        let pods = PodNetwork::new();
+        let zones = ZONES.iter().chain(&DOCUMENTED_ZONES);
         let config = Config {
-            nodes: ZONES.map(|zone| Node::new(format!("node-{zone}"), zone)).to_vec(),
+            network: Some(pods.clone()),
+            nodes: zones.map(|zone| Node::new(format!("node-{zone}"), *zone)).collect(),
             start_delay: Delay::fixed(STEP),
             ready_delay: Delay::fixed(STEP),
             stop_delay: Delay::fixed(STEP),
+            loopback,
             ..Config::default()
         };
         let nodes = HollowNodes::new(control_plane.admin(), config).start();
         let (native, assets, identities) = (Mutex::default(), assets.clone(), Mutex::default());
-        Ok(Self { _nodes: nodes, native, control_plane, assets, identities })
+        Ok(Self { _nodes: nodes, native, control_plane, pods, assets, identities })
     }
 
     fn identity(&self, account: &Account) -> Result<Identity, ClusterError> {
@@ -133,7 +153,11 @@ impl Cluster for RealCluster {
     }
 
     fn outside(&self) -> Outside {
-        Outside::machine()
+        Outside { dial: Arc::new(Wires { pods: self.pods.clone() }), ..Outside::machine() }
+    }
+
+    fn pod_network(&self) -> PodNetwork {
+        self.pods.clone()
     }
 
     fn make_namespace<'a>(&'a self, name: &'a str) -> Answer<'a, ()> {
@@ -210,6 +234,27 @@ impl Cluster for RealCluster {
             // Stopping blocks; this way no task of the test waits for it. Dropped is stopped.
             tokio::task::spawn_blocking(move || drop(running)).await.map_err(failed)
         })
+    }
+}
+
+/// The ways out of an operator: pods are reached in memory, as hollow nodes run them there, and all else over sockets.
+#[derive(Debug)]
+struct Wires {
+    pods: PodNetwork,
+}
+
+impl Dial for Wires {
+    fn lookup<'a>(&'a self, host: &'a str, port: u16) -> Dialled<'a, Vec<SocketAddr>> {
+        Tcp.lookup(host, port)
+    }
+
+    fn connect(&self, address: SocketAddr) -> Dialled<'_, Box<dyn Stream>> {
+        if address.ip().is_loopback() {
+            // A future of `Tcp` borrows it, and this one is as good as any.
+            const MACHINE: &Tcp = &Tcp;
+            return MACHINE.connect(address);
+        }
+        Box::pin(async move { Ok(Box::new(self.pods.connect(address).await?) as Box<dyn Stream>) })
     }
 }
 

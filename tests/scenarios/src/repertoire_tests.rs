@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::{Because, Kind, ONLY_REAL, Repertoire, groups, phased, statefulset};
+use super::{Because, Kind, ONLY_REAL, Repertoire, groups, phased, scaling, statefulset};
 use crate::scenarios::Scenario;
 
 fn names(repertoire: &Repertoire) -> BTreeSet<&'static str> {
@@ -10,18 +10,21 @@ fn names(repertoire: &Repertoire) -> BTreeSet<&'static str> {
 }
 
 fn all_real() -> Vec<Scenario> {
-    [groups, phased, statefulset].into_iter().flat_map(|list| list(Kind::Real).scenarios).collect()
+    [groups, phased, scaling, statefulset].into_iter().flat_map(|list| list(Kind::Real).scenarios).collect()
 }
 
 #[test]
-fn everything_but_the_table_is_played_on_both_clusters() {
+fn everything_but_the_table_and_enumerations_is_played_on_both_clusters() {
     let only_real: BTreeSet<_> = ONLY_REAL.iter().map(|(name, _)| *name).collect();
-    for list in [groups, phased, statefulset] {
+    let enumerations = [crate::extended::enumerations(), scaling::enumerations()].concat();
+    let only_here: BTreeSet<_> = enumerations.iter().map(|one| one.name).collect();
+    for list in [groups, phased, scaling, statefulset] {
         let (real, embedded) = (list(Kind::Real), list(Kind::Embedded));
         assert_eq!(real.native, embedded.native);
         let missing: BTreeSet<_> = names(&real).difference(&names(&embedded)).copied().collect();
         assert!(missing.is_subset(&only_real), "{missing:?}");
-        assert!(names(&embedded).is_subset(&names(&real)), "what is played here is played there");
+        let missing: BTreeSet<_> = names(&embedded).difference(&names(&real)).copied().collect();
+        assert!(missing.is_subset(&only_here), "what is played here is played there: {missing:?}");
     }
 }
 
@@ -45,7 +48,7 @@ fn each_list_has_a_test_for_each_kind_of_cluster() {
     for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).unwrap() {
         let path = file.unwrap().path();
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        for list in ["groups", "phased", "statefulset"] {
+        for list in ["groups", "phased", "scaling", "statefulset"] {
             for (on, played) in ["Real", "Embedded"].iter().zip(&mut played) {
                 if text.contains(&format!("repertoire::{list}(repertoire::Kind::{on})")) {
                     played.insert(list);
@@ -53,6 +56,6 @@ fn each_list_has_a_test_for_each_kind_of_cluster() {
             }
         }
     }
-    let every = BTreeSet::from(["groups", "phased", "statefulset"]);
+    let every = BTreeSet::from(["groups", "phased", "scaling", "statefulset"]);
     assert_eq!(played, [every.clone(), every]);
 }

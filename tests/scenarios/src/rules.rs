@@ -4,7 +4,12 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 
 const TEMPLATE: &str = include_str!("../../../charts/sts-plus/templates/_rules.tpl");
 
-/// What the operator may do in each namespace it works in.
+/// What the operator may do in each namespace it works in where the controllers are the default ones.
+pub fn by_default() -> Vec<PolicyRule> {
+    [work(), extended(), scaling()].concat()
+}
+
+/// What the operator may do in each namespace it works in, whatever its controllers.
 pub fn work() -> Vec<PolicyRule> {
     defined("sts-plus.rules.work")
 }
@@ -12,6 +17,31 @@ pub fn work() -> Vec<PolicyRule> {
 /// What the operator may do beside that where it controls sets.
 pub fn statefulset() -> Vec<PolicyRule> {
     defined("sts-plus.rules.statefulset")
+}
+
+/// What the operator may do beside that where it runs ExtendedStatefulSets.
+pub fn extended() -> Vec<PolicyRule> {
+    defined("sts-plus.rules.extended")
+}
+
+/// What the operator may do beside that where it runs ScalingPolicies.
+pub fn scaling() -> Vec<PolicyRule> {
+    defined("sts-plus.rules.scaling")
+}
+
+/// What the operator may do beside that in the whole cluster where it runs ScalingPolicies.
+pub fn nodes() -> Vec<PolicyRule> {
+    defined("sts-plus.rules.nodes")
+}
+
+/// What the operator may do beside that where active probes run commands.
+pub fn exec() -> Vec<PolicyRule> {
+    defined("sts-plus.rules.exec")
+}
+
+/// What the operator may do in each namespace whose Secrets it may follow.
+pub fn followed_secrets() -> Vec<PolicyRule> {
+    defined("sts-plus.rules.followed-secrets")
 }
 
 /// What the operator may do in the namespace it lives in.

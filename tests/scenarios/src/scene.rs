@@ -59,7 +59,7 @@ impl Scene {
 
     /// Somebody with the chart's permissions in this namespace.
     pub async fn account(&self, name: &str) -> Account {
-        self.account_with(name, rules::work()).await
+        self.account_with(name, rules::by_default()).await
     }
 
     /// An operator for this namespace with an account of its own.

@@ -37,9 +37,7 @@ pub type Told = (String, String, String);
 
 /// A namespace of a scenario's own, and one who watches it.
 pub struct Stage<V: Onlooking> {
-    /// The cluster.
     pub cluster: Arc<dyn Cluster>,
-    /// The namespace.
     pub namespace: String,
     observer: Observer<V>,
     accounts: Mutex<Vec<Account>>,

@@ -71,7 +71,7 @@ pub fn shape(place: Place, native: bool) -> Shape {
     let without_native = Shape { native: false, keeps_max_unavailable: true, ..usual };
     match place {
         Place::Shared if native => usual,
-        Place::Own => usual,
+        Place::Own | Place::OwnWithSockets => usual,
         Place::OwnWithoutStreaming => Shape { streaming_lists: false, ..usual },
         Place::OwnWithMaxUnavailable => Shape { keeps_max_unavailable: true, ..usual },
         Place::Shared | Place::OwnWithoutNative => without_native,
@@ -124,6 +124,7 @@ impl Theatre {
                 opened(self.runtime.block_on(cluster))
             }
             Place::OwnWithoutNative => start_without_native(&self.runtime, assets),
+            Place::OwnWithSockets => opened(self.runtime.block_on(RealCluster::start_with_sockets(assets))),
         };
         self.runtime.block_on((scenario.play)(cluster.map_err(Failed::from)?, scenario.name));
         Ok(Completion::Completed)

@@ -30,9 +30,7 @@ const BROKEN: [&str; 6] = [
 /// A pod, as far as guarantees speak of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// Its name.
     pub name: String,
-    /// Its UID.
     pub uid: String,
     /// The set that controls it.
     pub set: Option<String>,
@@ -53,9 +51,7 @@ pub struct Pod {
 /// A set, as far as guarantees speak of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// Its name.
     pub name: String,
-    /// The group it is in.
     pub group: Option<String>,
     /// How many pods it shall have.
     pub replicas: u32,
@@ -184,7 +180,6 @@ impl View {
         self.judge_zones();
     }
 
-    /// A pod is gone.
     pub fn pod_gone(&mut self, name: &str) {
         let Some(before) = self.pods.get(name).cloned() else { return };
         self.note(format!("pod {name} is gone"));
@@ -208,7 +203,6 @@ impl View {
         self.sets.insert(set.name.clone(), set);
     }
 
-    /// A set is gone.
     pub fn set_gone(&mut self, name: &str) {
         self.note(format!("set {name} is gone"));
         self.sets.remove(name);

@@ -17,14 +17,35 @@ use sts_plus_scenarios::binary;
 use sts_plus_scenarios::observer::DEADLINE;
 use tokio::runtime::Runtime;
 
-/// How a command of the page begins that this test runs by its binary instead.
-const CARGO: &str = "cargo run";
+/// A playground that the page starts.
+struct Start {
+    /// The command of the page.
+    command: &'static str,
+    /// The flags with which this test starts it.
+    flags: &'static [&'static str],
+    /// What it prints last of what it does by itself.
+    end: &'static str,
+}
+
+const STARTS: [Start; 3] = [
+    Start { command: "cargo run", flags: &[], end: "phasedrollout/gated RolloutCompleted" },
+    Start {
+        command: "cargo run -- --demo extended",
+        flags: &["--demo", "extended"],
+        end: " hollow.sts.plus/http-",
+    },
+    Start {
+        command: "cargo run -- --demo scaling",
+        flags: &["--demo", "scaling"],
+        end: "$ kubectl scale scp ingester --replicas=3",
+    },
+];
 
 /// How a command of the page begins that asks a pod itself.
 const CURL: &str = "curl -sS \"http://$(kubectl get pod ";
 
 /// What a reader sees before going on: after a command with these words, this question is answered so.
-const EFFECTS: [(&str, &str, &str); 6] = [
+const EFFECTS: [(&str, &str, &str); 10] = [
     ("VERSION=3", "cargo run -q -- status", "3/3 Ready on store-zone-c"),
     (r#""crash-loop""#, "kubectl get pods -l app=store", "CrashLoopBackOff"),
     (r#""hollow.sts.plus/fault":null"#, "cargo run -q -- status", "store-zone-c  UpToDate"),
@@ -34,26 +55,58 @@ const EFFECTS: [(&str, &str, &str); 6] = [
         "kubectl get phasedrollout gated -o jsonpath='{.status.phase}'",
         "Updated",
     ),
-    ("--replicas=3", "kubectl get statefulset store-zone-b -o jsonpath='{.status.replicas}'", "3"),
+    (
+        "store-zone-b --replicas=3",
+        "kubectl get statefulset store-zone-b -o jsonpath='{.status.replicas}'",
+        "3",
+    ),
+    ("web:9", "cargo run -q -- status", "version 3 (update)   running, 2/2 Ready"),
+    (r#""log_level":"trace""#, "kubectl get ests db -o jsonpath='{.status.currentVersion}'", "3"),
+    // The pod that is active is not told to fail.
+    (
+        "=/leader 503'",
+        "kubectl get pods -l sts.plus/pod-designation=active \
+         -o jsonpath='{.items[0].metadata.name} {.items[0].metadata.annotations.hollow\\.sts\\.plus/http}.'",
+        " .",
+    ),
+    (
+        "=Requested scp/ingester",
+        "kubectl get scp ingester -o jsonpath='{.status.leaving[0].lastError} {.status.replicas}'",
+        "answered 503: the object storage is unavailable 2",
+    ),
 ];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let trial = |name: &str, tell: fn(&Stage) -> Vec<String>| {
+    let [rollouts, extended, scaling] = &STARTS;
+    let trial = |name: &str, start: &'static Start, tell: fn(&Stage) -> Vec<String>| {
         Trial::ignorable_test(name, move || match Assets::find() {
-            Ok(assets) => Runtime::new().unwrap().block_on(follow(&assets, tell)),
+            Ok(assets) => Runtime::new().unwrap().block_on(follow(&assets, start, tell)),
             Err(missing) => missing.verdict(),
         })
     };
+    let printed = |stage: &Stage| stage.printed.clone();
     let trials = vec![
-        trial("every_command_of_the_tour_works_as_printed", Stage::tour),
-        trial("every_command_that_the_playground_prints_works_as_printed", |stage| stage.printed.clone()),
+        trial("every_command_of_the_tour_works_as_printed", rollouts, Stage::tour),
+        trial("every_command_that_the_playground_prints_works_as_printed", rollouts, printed),
+        trial("every_command_of_the_tour_of_extended_stateful_sets_works_as_printed", extended, Stage::tour),
+        trial(
+            "every_command_that_the_demo_of_extended_stateful_sets_prints_works_as_printed",
+            extended,
+            printed,
+        ),
+        trial("every_command_of_the_tour_of_scaling_policies_works_as_printed", scaling, Stage::tour),
+        trial("every_command_that_the_demo_of_scaling_policies_prints_works_as_printed", scaling, printed),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-async fn follow(assets: &Assets, tell: fn(&Stage) -> Vec<String>) -> Result<Completion, Failed> {
-    let stage = Stage::start(assets).await;
+async fn follow(
+    assets: &Assets,
+    start: &'static Start,
+    tell: fn(&Stage) -> Vec<String>,
+) -> Result<Completion, Failed> {
+    let stage = Stage::start(assets, start).await;
     let commands = tell(&stage);
     assert!(commands.len() >= 3, "there are commands: {commands:?}");
     for command in commands {
@@ -74,6 +127,7 @@ async fn follow(assets: &Assets, tell: fn(&Stage) -> Vec<String>) -> Result<Comp
 
 /// A playground, and a terminal beside it.
 struct Stage {
+    start: &'static Start,
     child: Child,
     folder: PathBuf,
     programs: Vec<PathBuf>,
@@ -83,11 +137,12 @@ struct Stage {
 }
 
 impl Stage {
-    /// Starts one and waits until its first rollout is over.
-    async fn start(assets: &Assets) -> Self {
+    /// Starts one and waits until what it does by itself is over.
+    async fn start(assets: &Assets, start: &'static Start) -> Self {
         let binary = binary::find().unwrap();
         let mut child = Command::new(&binary)
             .args(["playground", "--fast", "--port", "0"])
+            .args(start.flags)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -97,9 +152,9 @@ impl Stage {
         std::thread::spawn(move || {
             lines.map_while(Result::ok).for_each(|line| sink.lock().unwrap().push(line));
         });
-        until(DEADLINE, "the end of the first rollout", || async {
+        until(DEADLINE, start.end, || async {
             let told = told.lock().unwrap();
-            let is_over = |line: &String| line.contains("phasedrollout/gated RolloutCompleted");
+            let is_over = |line: &String| line.contains(start.end);
             told.iter().any(is_over).then_some(()).ok_or_else(|| NotYet::saw(told.join("\n")))
         })
         .await;
@@ -108,6 +163,7 @@ impl Stage {
             told.lock().unwrap().iter().filter(is_command).map(|line| line.trim().to_owned()).collect();
         let (setting, _) = printed.first().unwrap().split_once(' ').unwrap();
         Stage {
+            start,
             child,
             folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."),
             programs: vec![assets.folder().to_owned(), binary.parent().unwrap().to_owned()],
@@ -117,13 +173,16 @@ impl Stage {
         }
     }
 
-    /// The lines of all `sh` blocks of the page, but the one that starts the playground.
+    /// The lines of the `sh` blocks of the page from the one that starts this playground to the next that starts one.
     fn tour(&self) -> Vec<String> {
         let page = std::fs::read_to_string(self.folder.join("docs/playground.md")).unwrap();
         let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```"));
         let lines =
             blocks.flat_map(|(block, _)| block.lines()).map(str::trim).filter(|line| !line.is_empty());
-        lines.filter(|line| *line != CARGO).map(str::to_owned).collect()
+        let is_start = |line: &&str| STARTS.iter().any(|start| start.command == *line);
+        let mut own = lines.skip_while(|line| *line != self.start.command);
+        own.next().unwrap();
+        own.take_while(|line| !is_start(line)).map(str::to_owned).collect()
     }
 
     /// The command as printed. The addresses of pods are the same in every playground of a machine, so that another one, which

@@ -11,7 +11,6 @@ use serde_json::Value;
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Its method.
     pub method: Method,
     /// The group of the kind; empty for the core group.
     pub group: String,
@@ -74,7 +73,6 @@ impl Call {
         self.plural == "pods" && (self.method == Method::DELETE || self.subresource == "eviction")
     }
 
-    /// Whether it is about the lease.
     pub fn is_about_lease(&self) -> bool {
         self.plural == "leases"
     }

@@ -5,8 +5,11 @@ use sts_plus_api::keys;
 use sts_plus_cluster::nodes::behaviour;
 
 use crate::dice::Dice;
+use crate::extended::cast::Extended;
 use crate::faults::{Fault, Plan};
+use crate::init;
 use crate::prometheus::HOST;
+use crate::scaling::cast::Scaled;
 
 /// The namespace of everything.
 pub const NAMESPACE: &str = "default";
@@ -26,6 +29,9 @@ const FREEZE_SHARE: u64 = 300;
 const REVERT_SHARE: u64 = 250;
 /// So many of a thousand runs with a PhasedRollout that is neither frozen nor rolled back at the end create its set again.
 const ADOPT_SHARE: u64 = 250;
+/// So many of a thousand runs with a PhasedRollout that has a deadline, and is neither frozen nor rolled back at the end, pause
+/// it.
+const HALT_SHARE: u64 = 400;
 /// So many of a thousand runs with a PhasedRollout end without it.
 const LEAVE_SHARE: u64 = 250;
 /// The set that nobody but its own controller rolls.
@@ -49,8 +55,14 @@ pub struct Cast {
     pub reverts: bool,
     /// Whether a set with gates is created again over its pods at the end, with another template.
     pub adopts: bool,
+    /// Whether the rollouts are paused at the end, for longer than a gate may take.
+    pub halts: bool,
     /// Whether the rollouts are deleted at the end, or one gets another target.
     pub leaves: bool,
+    /// The ExtendedStatefulSets.
+    pub extended: Vec<Extended>,
+    /// The sets with a ScalingPolicy.
+    pub scaled: Vec<Scaled>,
 }
 
 impl Cast {
@@ -93,11 +105,37 @@ impl Cast {
         let leaves = !rollouts.is_empty() && Dice::new(seed, "leave").happens(LEAVE_SHARE);
         let rests = !rollouts.is_empty() && !errs && !freezes;
         let adopts = rests && Dice::new(seed, "adopt").happens(ADOPT_SHARE);
-        let cast = Self { zones, sets, rollouts, errs, freezes, reverts, adopts, leaves };
+        let has_deadline = rollouts.first().is_some_and(|rollout| deadline(rollout).is_some());
+        let halts = rests && has_deadline && Dice::new(seed, "halt").happens(HALT_SHARE);
+        let (extended, scaled) = (Extended::draw(seed), Scaled::draw(seed));
+        let cast =
+            Self { zones, sets, rollouts, errs, freezes, reverts, adopts, halts, leaves, extended, scaled };
         // Of its own row of numbers, so that seeds without a twin stay what they are. A step that lands in another one's
         // term is fenced by the version of its own set alone, whatever the twin does: architecture.md has the limit.
         let has_twin = Dice::new(seed, "twins").happens(TWIN_SHARE);
-        if has_twin && !Plan::draw(seed).has(Fault::LateWrite) { cast.with_twin() } else { cast }
+        let is_twin = has_twin && !Plan::draw(seed).has(Fault::LateWrite);
+        let mut cast = if is_twin { cast.with_twin() } else { cast };
+        init::add_to(&mut cast.sets, seed);
+        cast
+    }
+
+    /// The same without ExtendedStatefulSets: what a seed was before there were any in the runs.
+    #[must_use]
+    pub fn without_extended(self) -> Self {
+        Self { extended: Vec::new(), ..self }
+    }
+
+    /// The same without ScalingPolicies: what a seed was before there were any in the runs.
+    #[must_use]
+    pub fn without_scaling(self) -> Self {
+        Self { scaled: Vec::new(), ..self }
+    }
+
+    /// The same without init containers: what a seed was before there were any in the runs.
+    #[must_use]
+    pub fn without_init(mut self) -> Self {
+        init::remove_from(&mut self.sets);
+        self
     }
 
     /// Gives the set with gates a twin in a group with it.
@@ -134,8 +172,9 @@ impl Cast {
             set
         });
         let sets = sets.collect();
-        let (errs, freezes, reverts, adopts, leaves) = (false, false, false, false, false);
-        Self { sets, zones, rollouts: Vec::new(), errs, freezes, reverts, adopts, leaves }
+        let (errs, freezes, reverts, adopts, halts, leaves) = (false, false, false, false, false, false);
+        let (rollouts, extended, scaled) = (Vec::new(), Vec::new(), Vec::new());
+        Self { zones, sets, rollouts, errs, freezes, reverts, adopts, halts, leaves, extended, scaled }
     }
 
     /// The names of the sets that have gates, which are those of their rollouts.
@@ -233,6 +272,11 @@ fn expression(rollout: &str) -> String {
 
 /// The seconds that a gate may take: more than any does once nothing is wrong, less than many things last that are.
 const DEADLINE: (u64, u64) = (90, 240);
+
+/// The seconds that a gate of a rollout may take.
+pub fn deadline(rollout: &Value) -> Option<u64> {
+    rollout["spec"]["progressDeadlineSeconds"].as_u64()
+}
 
 fn gate(dice: &Dice, deadlines: &Dice) -> Value {
     let on_failure = dice.pick(&["Pause", "Rollback"]).copied().unwrap_or("Pause");

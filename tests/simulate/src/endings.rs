@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::cast::{PLAIN, bad_image, image, template};
+use crate::cast::{PLAIN, bad_image, deadline, image, template};
 use crate::people::People;
 use crate::truth::Truth;
 
@@ -24,6 +24,11 @@ const MEDDLES_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duratio
 const STUCK: [&str; 3] = ["never-ready", "crash-loop", "image-pull"];
 /// How long such a version is wanted after its first pod is there.
 const STUCK_FOR: (Duration, Duration) = (Duration::ZERO, Duration::from_mins(2));
+
+/// How long a new version has been tried at most when its rollout is paused, ...
+const HALTS_AFTER: Duration = Duration::from_secs(20);
+/// ... and how much longer than a gate may take it is.
+const HALTS_LONGER: (Duration, Duration) = (Duration::from_secs(10), Duration::from_mins(2));
 
 /// A set that is frozen, and what a third party has done to it.
 #[derive(Clone, Debug)]
@@ -164,6 +169,35 @@ impl People {
             }
             _ => {}
         }
+    }
+
+    /// Pauses the rollouts in the middle of a new version, for longer than a gate may take, and resumes them: none of that
+    /// time counts.
+    pub async fn halt(&mut self) -> Result<(), String> {
+        self.newest += 1;
+        let (gated, image) = (self.cast.gated(), image(self.newest));
+        for name in &gated {
+            self.give(name, self.newest, None).await;
+        }
+        let has_none =
+            |truth: &Truth, name: &String| truth.sets.get(name).is_none_or(|set| set.replicas == 0);
+        let has_begun = |truth: &Truth| {
+            truth.pods.values().any(|pod| pod.image == image)
+                || gated.iter().all(|name| has_none(truth, name))
+        };
+        self.waits_for(has_begun, &format!("nobody tries {image}")).await?;
+        sleep(self.halts.time(Duration::ZERO, HALTS_AFTER)).await;
+        let pause = |paused: bool| json!({ "spec": { "paused": paused } });
+        for name in &gated {
+            self.user.patch("phasedrollouts", name, &pause(true)).await;
+        }
+        let limit =
+            self.cast.rollouts.first().and_then(deadline).map(Duration::from_secs).unwrap_or_default();
+        sleep(limit + self.halts.time(HALTS_LONGER.0, HALTS_LONGER.1)).await;
+        for name in &gated {
+            self.user.patch("phasedrollouts", name, &pause(false)).await;
+        }
+        Ok(())
     }
 
     /// Deletes the rollouts, before or after a new version has come, or gives one another target.

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::dice::Dice;
+use crate::scaling::cast::Scaled;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,10 +66,22 @@ pub enum Fault {
     SteppedClock,
     /// An admission webhook for sets fails, so that nobody can write them.
     RefusingWebhook,
+    /// Applications refuse to get ready for their removal.
+    HookRefuses,
+    /// They never answer.
+    HookHangs,
+    /// They die while they are called, or before they answer.
+    HookDies,
+    /// They say that they are ready and are not, or the reverse.
+    HookLies,
+    /// They answer late.
+    HookLate,
+    /// They answer when another pod may have their name.
+    HookOutdated,
 }
 
 /// A fault, its name, its number in the catalogue of faults, and what happens.
-pub const FAULTS: [(Fault, &str, u32, &str); 27] = [
+pub const FAULTS: [(Fault, &str, u32, &str); 33] = [
     (Fault::Crash, "crash", 1, "the operator dies just before or just after a write"),
     (Fault::LostAnswer, "lost-answer", 2, "the server acts on a write whose answer never arrives"),
     (Fault::Error, "error", 3, "500, 503 or a broken connection, without effect"),
@@ -131,6 +144,27 @@ pub const FAULTS: [(Fault, &str, u32, &str); 27] = [
         3,
         "an admission webhook for sets, at times also for revisions, fails at once or hangs",
     ),
+    (
+        Fault::HookRefuses,
+        "hook-refuses",
+        22,
+        "applications refuse the calls of hooks, or break the connection",
+    ),
+    (Fault::HookHangs, "hook-hangs", 22, "applications never answer the calls of hooks"),
+    (
+        Fault::HookDies,
+        "hook-dies",
+        22,
+        "applications do what they are called for, and die before they answer; at times their containers are restarted",
+    ),
+    (Fault::HookLies, "hook-lies", 22, "applications say that they are ready and are not, or the reverse"),
+    (Fault::HookLate, "hook-late", 22, "applications answer within the time limit of a call, or after it"),
+    (
+        Fault::HookOutdated,
+        "hook-outdated",
+        22,
+        "pods are deleted while they are called, and say that they are ready when others may have their names",
+    ),
 ];
 
 /// A stretch of the run in which a fault may strike.
@@ -167,17 +201,34 @@ const BLIND_WINDOW: (Duration, Duration) = (Duration::from_mins(3), Duration::fr
 const SHARE: u64 = 300;
 /// Those that are on in so many of a thousand runs. Each is drawn from numbers of its own, by this name, so that seeds
 /// without it stay what they are.
-const APART: [(Fault, &str, u64); 4] = [
+const APART: [(Fault, &str, u64); 10] = [
     (Fault::StoppedController, "stopped", 200),
     (Fault::Blind, "blind", 200),
     (Fault::SteppedClock, "stepped", 200),
     (Fault::RefusingWebhook, "webhook", 150),
+    (Fault::HookRefuses, "hook refuses", HOOK_SHARE),
+    (Fault::HookHangs, "hook hangs", HOOK_SHARE),
+    (Fault::HookDies, "hook dies", HOOK_SHARE),
+    (Fault::HookLies, "hook lies", HOOK_SHARE),
+    (Fault::HookLate, "hook late", HOOK_SHARE),
+    (Fault::HookOutdated, "hook outdated", HOOK_SHARE),
+];
+/// So many of a thousand runs with ScalingPolicies have each fault of hooks; the others have none.
+const HOOK_SHARE: u64 = 350;
+/// The faults of hooks.
+const OF_HOOKS: [Fault; 6] = [
+    Fault::HookRefuses,
+    Fault::HookHangs,
+    Fault::HookDies,
+    Fault::HookLies,
+    Fault::HookLate,
+    Fault::HookOutdated,
 ];
 /// So many windows of one kind does a run have at most.
 const MAX_WINDOWS: u64 = 5;
 
 /// Those that last for a while.
-const LASTING: [Fault; 17] = [
+const LASTING: [Fault; 23] = [
     Fault::Error,
     Fault::Gone,
     Fault::StaleReads,
@@ -195,6 +246,12 @@ const LASTING: [Fault; 17] = [
     Fault::Blind,
     Fault::SteppedClock,
     Fault::RefusingWebhook,
+    Fault::HookRefuses,
+    Fault::HookHangs,
+    Fault::HookDies,
+    Fault::HookLies,
+    Fault::HookLate,
+    Fault::HookOutdated,
 ];
 
 impl Plan {
@@ -209,12 +266,22 @@ impl Plan {
         }
         let apart = APART.iter().filter(|(_, name, share)| Dice::new(seed, name).happens(*share));
         on.extend(apart.map(|(fault, ..)| *fault));
+        if !Scaled::is_drawn(seed) {
+            on.retain(|fault| !OF_HOOKS.contains(fault));
+        }
         // A write that arrives in another one's term is fenced by what it was decided on. That holds while what was
         // decided stays right, which is the limit that docs/architecture.md draws.
         if on.contains(&Fault::LateWrite) {
-            for upsetting in
-                [Fault::Edits, Fault::SickPods, Fault::Evictions, Fault::LostNode, Fault::Meddling]
-            {
+            let upsetting = [
+                Fault::Edits,
+                Fault::SickPods,
+                Fault::Evictions,
+                Fault::LostNode,
+                Fault::Meddling,
+                Fault::HookDies,
+                Fault::HookOutdated,
+            ];
+            for upsetting in upsetting {
                 on.remove(&upsetting);
             }
         }
@@ -257,6 +324,14 @@ impl Plan {
         }
         windows.sort_by_key(|window| (window.from, window.fault));
         Self { on, windows, chaos }
+    }
+
+    /// The same without the faults of hooks.
+    #[must_use]
+    pub fn without_hooks(mut self) -> Self {
+        self.on.retain(|fault| !OF_HOOKS.contains(fault));
+        self.windows.retain(|window| !OF_HOOKS.contains(&window.fault));
+        self
     }
 
     /// Whether a fault is on in this run.

@@ -7,6 +7,8 @@ use sts_plus_api::keys;
 
 use crate::cast::{Cast, is_bad};
 use crate::endings::{Frozen, Left};
+use crate::extended::goal::of_extended;
+use crate::scaling::goal::of_scaled;
 use crate::truth::{Pod, Truth, text};
 
 /// What is missing; empty at the goal.
@@ -24,11 +26,20 @@ pub fn missing(truth: &Truth, cast: &Cast) -> Vec<String> {
             }
         }
     }
-    let strangers = truth.pods.values().filter(|pod| pod.set.is_none());
+    // One that has lost its owner before its set went, and for good, is nobody's to adopt.
+    let could_be_adopted =
+        |pod: &Pod| pod.name.rsplit_once('-').is_some_and(|(set, _)| truth.sets.contains_key(set));
+    let strangers = truth.pods.values().filter(|pod| pod.set.is_none() && could_be_adopted(pod));
     missing.extend(strangers.map(|pod| format!("{} belongs to nobody", pod.name)));
     for name in cast.gated() {
         let rollout = truth.rollouts.get(&name).cloned().unwrap_or_default();
         missing.extend(of_rollout(truth, &name, &rollout, &name));
+    }
+    for object in &cast.extended {
+        missing.extend(of_extended(truth, object));
+    }
+    for scaled in &cast.scaled {
+        missing.extend(of_scaled(truth, scaled));
     }
     missing
 }
@@ -120,7 +131,7 @@ fn not_back(truth: &Truth, name: &str) -> Vec<String> {
     missing
 }
 
-fn of_set(name: &str, set: &Value, pods: &[&Pod]) -> Vec<String> {
+pub(crate) fn of_set(name: &str, set: &Value, pods: &[&Pod]) -> Vec<String> {
     let mut missing = Vec::new();
     let (spec, status) = (&set["spec"], &set["status"]);
     let (replicas, update) = (spec["replicas"].as_u64().unwrap_or(1), text(&status["updateRevision"]));
@@ -157,7 +168,7 @@ fn of_set(name: &str, set: &Value, pods: &[&Pod]) -> Vec<String> {
     missing
 }
 
-fn of_zone(name: &str, set: &Value) -> Option<String> {
+pub(crate) fn of_zone(name: &str, set: &Value) -> Option<String> {
     let told = text(&set["metadata"]["annotations"][keys::ROLLOUT_STATUS]);
     let told: Value = serde_json::from_str(&told).unwrap_or_default();
     (told["state"] != "UpToDate").then(|| format!("{name} says {told}, not UpToDate"))

@@ -53,8 +53,11 @@ impl Hand {
     }
 
     async fn send(&self, method: Method, plural: &str, name: &str, kind: &str, body: &Value) -> (u16, Value) {
+        let (plural, group) = plural.split_once('.').unwrap_or((plural, ""));
+        let named = format!("/apis/{group}/v1alpha1");
         let group = match plural {
-            "pods" | "persistentvolumeclaims" | "events" => "/api/v1",
+            _ if !group.is_empty() => &named,
+            "pods" | "persistentvolumeclaims" | "events" | "configmaps" => "/api/v1",
             "statefulsets" => "/apis/apps/v1",
             "customresourcedefinitions" => "/apis/apiextensions.k8s.io/v1",
             _ => "/apis/sts.plus/v1alpha1",

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use kube::Client;
@@ -23,6 +23,8 @@ use crate::call::Call;
 use crate::dice::Dice;
 use crate::faults::{Fault, Plan};
 use crate::monitor::Monitor;
+use crate::planted::{Lie, Planted, wire};
+use crate::refusals::{refusal, refusal_by_webhook};
 use crate::sight::{self, Sight};
 use crate::trace::Trace;
 
@@ -49,13 +51,15 @@ const LATES: u64 = 30;
 /// Of a thousand requests in a window of trouble, so many have it.
 const TROUBLED: u64 = 500;
 
+/// From one bookmark to the next of a watch that says nothing else.
+const BOOKMARKS: Duration = Duration::from_secs(30);
+
 /// An answer on its way back.
-type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
 /// What all wires of a run share.
 #[derive(Clone)]
 pub struct Net {
-    /// The server.
     pub server: Server,
     /// What goes wrong.
     pub plan: Arc<Plan>,
@@ -69,6 +73,8 @@ pub struct Net {
     pub streams: bool,
     /// What is hidden.
     pub sight: Sight,
+    /// The fault that is planted.
+    pub planted: Option<&'static Planted>,
 }
 
 impl Net {
@@ -80,6 +86,11 @@ impl Net {
     /// Whether a fault strikes now, if its kind lasts for a while.
     pub fn open(&self, fault: Fault) -> Option<u64> {
         self.plan.open(fault, self.now()).map(|window| window.variant)
+    }
+
+    /// Whether the wires lie in this way.
+    pub fn lies(&self, lie: Lie) -> bool {
+        self.planted.is_some_and(|planted| planted.lies(lie))
     }
 
     /// Whether things still go wrong.
@@ -152,9 +163,16 @@ impl Link {
     }
 
     async fn pass(self, request: Request<Body>) -> Result<Answer, BoxError> {
-        let (head, body) = request.into_parts();
-        let body = body.collect().await?.to_bytes();
-        let call = Call::read(&head, body.clone(), self.net.now());
+        let (mut head, body) = request.into_parts();
+        let mut body = body.collect().await?.to_bytes();
+        if head.method == Method::DELETE && self.net.lies(Lie::NoPreconditions) {
+            body = Bytes::from_static(br#"{"apiVersion":"v1","kind":"DeleteOptions"}"#);
+        }
+        let mut call = Call::read(&head, body.clone(), self.net.now());
+        if self.net.planted.is_some_and(|planted| planted.lets_be_stale(&call)) {
+            call.query = with_version(&call.query, "0");
+            head.uri = format!("{}?{}", head.uri.path(), call.query).parse()?;
+        }
         let request = || Request::from_parts(head.clone(), Body::from(body.clone()));
         if self.dead.load(Ordering::Relaxed) {
             return std::future::pending().await;
@@ -298,6 +316,18 @@ impl Link {
         } else if code.is_success() {
             self.net.monitor.answered(&self.name, call);
         }
+        if call.plural == "configmaps" && self.net.lies(Lie::VersionAsData) {
+            let (head, body) = answer.into_parts();
+            let list: Value = serde_json::from_slice(&body.collect().await?.to_bytes())?;
+            let list = Bytes::from(with_versions(list).to_string());
+            return Ok(Response::from_parts(head, boxed(Full::new(list))));
+        }
+        if call.plural == "pods" && !call.writes() && self.net.lies(Lie::FailedInit) {
+            let (head, body) = answer.into_parts();
+            let read: Value = serde_json::from_slice(&body.collect().await?.to_bytes())?;
+            let read = Bytes::from(wire::with_failed_init(read).to_string());
+            return Ok(Response::from_parts(head, boxed(Full::new(read))));
+        }
         Ok(answer.map(boxed))
     }
 
@@ -338,19 +368,28 @@ impl Link {
         }
     }
 
-    async fn watch(&self, call: &Call, request: Request<Body>) -> Result<Answer, BoxError> {
+    async fn watch(&self, call: &Call, mut request: Request<Body>) -> Result<Answer, BoxError> {
         let streamed = call.parameter("sendInitialEvents").is_some();
         if streamed && !self.net.streams {
             return Ok(refusal(422, None)?);
         }
-        if self.net.open(Fault::Gone).is_some()
+        if let Some(window) = self.net.plan.open(Fault::Gone, self.net.now())
             && call.parameter("resourceVersion").is_some_and(|version| !version.is_empty() && version != "0")
         {
-            self.say(call, "is answered 410");
-            return Ok(refusal(410, None)?);
+            if !self.net.lies(Lie::CompactedUnseen) {
+                self.say(call, "is answered 410");
+                return Ok(refusal(410, None)?);
+            }
+            // What is compacted has been away for long: between the end of a watch and the next one alone, which is a moment,
+            // hardly anything changes that nothing else tells.
+            sleep(window.until.saturating_sub(self.net.now())).await;
+            self.say(call, "begins with the newest version");
+            let (mut head, body) = request.into_parts();
+            let query = with_version(&call.query, &self.net.server.version().to_string());
+            head.uri = format!("{}?{query}", head.uri.path()).parse()?;
+            request = Request::from_parts(head, body);
         }
         let mut first = VecDeque::new();
-        let mut request = request;
         let behind = streamed
             && call.parameter("resourceVersion") == Some("0")
             && self.net.open(Fault::StaleReads).is_some();
@@ -373,7 +412,7 @@ impl Link {
             opened: self.net.now(),
             last: Instant::now(),
             repeat: None,
-            dead: false,
+            silence: None,
             over: false,
         };
         let frames = futures::stream::unfold(flow, |mut flow| async move {
@@ -443,9 +482,17 @@ struct Flow {
     /// When the last line was delivered; they keep their order.
     last: Instant,
     repeat: Option<Bytes>,
-    /// Whether it is silent for ever.
-    dead: bool,
+    /// Why it stays open and delivers nothing.
+    silence: Option<Silence>,
     over: bool,
+}
+
+/// How long a watch delivers nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Silence {
+    ForEver,
+    /// As long as its kind is out of sight.
+    WhileHidden,
 }
 
 impl Flow {
@@ -458,12 +505,13 @@ impl Flow {
         tokio::select! {
             biased;
             // What is on its way when it breaks never arrives.
-            () = net.sight.lost(&kind), if !self.dead => {
+            () = net.sight.lost(&kind), if self.silence.is_none() => {
                 net.trace.line(&format!("{} WATCH {} is out of sight", self.link.name, self.kind));
-                self.over = true;
-                None
+                self.silence = net.lies(Lie::LivelyBlindness).then_some(Silence::WhileHidden);
+                self.over = self.silence.is_none();
+                if self.over { None } else { self.deliver().await }
             }
-            end = ended(&net, opened, number), if !self.dead => {
+            end = ended(&net, opened, number), if self.silence != Some(Silence::ForEver) => {
                 net.trace.line(&format!("{} WATCH {} {}", self.link.name, self.kind, end.1));
                 self.over = true;
                 end.0
@@ -476,6 +524,16 @@ impl Flow {
         if let Some(line) = self.repeat.take() {
             return Some(line);
         }
+        if let Some(silence) = self.silence {
+            let net = &self.link.net;
+            if silence == Silence::ForEver && !net.lies(Lie::LivelySilence) {
+                return std::future::pending().await;
+            }
+            sleep(BOOKMARKS).await;
+            // What was not delivered meanwhile is lost, so the operator is to list again.
+            self.over = silence == Silence::WhileHidden && net.sight.hides(&self.kind).is_none();
+            return Some(if self.over { expired() } else { bookmark(&self.kind, net.server.version()) });
+        }
         let line = match self.arrived.pop_front() {
             Some(line) => line,
             None => self.lines.next().await?,
@@ -487,9 +545,18 @@ impl Flow {
             .is_some_and(|variant| concerned(variant) && variant % 3 == turn(&self.kind))
         {
             net.trace.line(&format!("{} WATCH {} falls silent", self.link.name, self.kind));
-            self.dead = true;
-            return std::future::pending().await;
+            self.silence = Some(Silence::ForEver);
+            return Box::pin(self.deliver()).await;
         }
+        let line = if self.kind == "configmaps" && net.lies(Lie::VersionAsData) {
+            let event: Value = serde_json::from_slice(&line).unwrap_or_default();
+            self::line(&with_versions(event))
+        } else if self.kind == "pods" && net.lies(Lie::FailedInit) {
+            let event: Value = serde_json::from_slice(&line).unwrap_or_default();
+            self::line(&wire::with_failed_init(event))
+        } else {
+            line
+        };
         let mut at = Instant::now() + self.link.dice.time(WAY.0, WAY.1);
         let lag = self.link.dice.time(LAG.0, LAG.1);
         if net
@@ -536,8 +603,11 @@ async fn ended(net: &Net, opened: Duration, number: u64) -> (Option<Bytes>, &'st
         (None, None) => std::future::pending().await,
         (broken, Some(gone)) if broken.is_none_or(|broken| gone < broken) => {
             sleep_until(net.began + gone).await;
-            let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "too old resource version", "reason": "Expired", "code": 410 });
-            (Some(line(&json!({ "type": "ERROR", "object": status }))), "is told 410")
+            if net.lies(Lie::CompactedUnseen) {
+                (None, "breaks off")
+            } else {
+                (Some(expired()), "is told 410")
+            }
         }
         (broken, _) => {
             sleep_until(net.began + broken.unwrap_or_default()).await;
@@ -546,7 +616,7 @@ async fn ended(net: &Net, opened: Duration, number: u64) -> (Option<Bytes>, &'st
     }
 }
 
-fn boxed<B>(body: B) -> UnsyncBoxBody<Bytes, BoxError>
+pub(crate) fn boxed<B>(body: B) -> UnsyncBoxBody<Bytes, BoxError>
 where
     B: http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
 {
@@ -557,8 +627,53 @@ fn line(event: &Value) -> Bytes {
     Bytes::from(format!("{event}\n"))
 }
 
+/// A query for another version.
+fn with_version(query: &str, version: &str) -> String {
+    let others = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("resourceVersion="));
+    let version = format!("resourceVersion={version}");
+    others.chain([version.as_str()]).collect::<Vec<_>>().join("&")
+}
+
+/// What a watch is told whose version is compacted.
+fn expired() -> Bytes {
+    let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "too old resource version", "reason": "Expired", "code": 410 });
+    line(&json!({ "type": "ERROR", "object": status }))
+}
+
 fn version(group: &str) -> &'static str {
-    if group == "sts.plus" { "v1alpha1" } else { "v1" }
+    if matches!(group, "sts.plus" | "fissile.cloudfoundry.org") { "v1alpha1" } else { "v1" }
+}
+
+/// A list or an event of ConfigMaps in which each has its version among its data.
+fn with_versions(mut answer: Value) -> Value {
+    let add = |object: &mut Value| {
+        object["data"]["version"] = object["metadata"]["resourceVersion"].clone();
+    };
+    if let Some(items) = answer["items"].as_array_mut() {
+        items.iter_mut().for_each(add);
+    } else if answer["type"] == "ADDED" || answer["type"] == "MODIFIED" {
+        add(&mut answer["object"]);
+    }
+    answer
+}
+
+/// A bookmark of a watch.
+fn bookmark(plural: &str, version: u64) -> Bytes {
+    let (kind, group) = match plural {
+        "pods" => ("Pod", "v1"),
+        "statefulsets" => ("StatefulSet", "apps/v1"),
+        "persistentvolumeclaims" => ("PersistentVolumeClaim", "v1"),
+        "controllerrevisions" => ("ControllerRevision", "apps/v1"),
+        "configmaps" => ("ConfigMap", "v1"),
+        "services" => ("Service", "v1"),
+        "phasedrollouts" => ("PhasedRollout", "sts.plus/v1alpha1"),
+        "scalingpolicies" => ("ScalingPolicy", "sts.plus/v1alpha1"),
+        _ => ("ExtendedStatefulSet", "sts.plus/v1alpha1"),
+    };
+    let metadata = json!({ "resourceVersion": version.to_string() });
+    line(
+        &json!({ "type": "BOOKMARK", "object": { "kind": kind, "apiVersion": group, "metadata": metadata } }),
+    )
 }
 
 /// Whether a webhook is asked about a write: it is registered for sets, half of the time also for revisions, and for no
@@ -567,37 +682,4 @@ fn is_reviewed(call: &Call, variant: u64) -> bool {
     let of_sets = call.plural == "statefulsets" && matches!(call.method, Method::PATCH | Method::PUT);
     let of_revisions = call.plural == "controllerrevisions" && call.method == Method::POST;
     call.subresource.is_empty() && (of_sets || (of_revisions && (variant / 3).is_multiple_of(2)))
-}
-
-/// What the server says when it cannot call a webhook without which nothing may be written.
-fn refusal_by_webhook() -> Result<Answer, http::Error> {
-    let message = "Internal error occurred: failed calling webhook \"guard.simulate\": failed to call webhook: context deadline exceeded";
-    answer(500, "InternalError", message, None)
-}
-
-/// An answer that is none, as the server words it.
-fn refusal(code: u16, retry_after: Option<u64>) -> Result<Answer, http::Error> {
-    let (reason, message) = match code {
-        403 => ("Forbidden", "forbidden: exceeded quota, or not permitted: simulated"),
-        410 => ("Expired", "too old resource version"),
-        422 => (
-            "Invalid",
-            "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
-        ),
-        429 => ("TooManyRequests", "too many requests"),
-        503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
-        _ => ("InternalError", "an error on the server has prevented the request from succeeding"),
-    };
-    answer(code, reason, message, retry_after)
-}
-
-fn answer(code: u16, reason: &str, message: &str, retry_after: Option<u64>) -> Result<Answer, http::Error> {
-    let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason, "message": message, "code": code });
-    let mut answer = Response::builder()
-        .status(StatusCode::from_u16(code)?)
-        .header(header::CONTENT_TYPE, "application/json");
-    if let Some(seconds) = retry_after {
-        answer = answer.header(header::RETRY_AFTER, seconds);
-    }
-    answer.body(boxed(Full::new(Bytes::from(status.to_string()))))
 }

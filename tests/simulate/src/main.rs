@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::Parser;
-use sts_plus_planner::planted::BUGS;
 use sts_plus_simulate::faults::{FAULTS, Plan};
-use sts_plus_simulate::run::{Report, Script, replay};
+use sts_plus_simulate::planted::Planted;
+use sts_plus_simulate::run::{Part, Report, Script, replay};
 
 /// More threads than this would only wait for each other.
 const MOST_AT_ONCE: u64 = 256;
@@ -26,7 +26,7 @@ struct Arguments {
     /// Prints what happens.
     #[arg(long)]
     trace: bool,
-    /// Plants a fault in the operator.
+    /// Plants a fault.
     #[arg(long)]
     bug: Option<String>,
     /// Runs only the seeds that have this fault.
@@ -35,6 +35,15 @@ struct Arguments {
     /// Gives the seeds these faults instead of those that they draw: names, with commas between them.
     #[arg(long)]
     faults: Option<String>,
+    /// Whether to run only the seeds that draw ExtendedStatefulSets, or all of them without.
+    #[arg(long, value_enum)]
+    extended: Option<Share>,
+    /// The same for ScalingPolicies.
+    #[arg(long, value_enum)]
+    scaling: Option<Share>,
+    /// The same for init containers.
+    #[arg(long, value_enum)]
+    init: Option<Share>,
     /// Ends with the first bad seed.
     #[arg(long)]
     until_bad: bool,
@@ -43,16 +52,21 @@ struct Arguments {
     at_once: u64,
 }
 
+/// What becomes of a part of the workloads that only some seeds draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Share {
+    /// Seeds without it are left out.
+    Only,
+    /// No seed has it.
+    None,
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let bug = arguments.bug.as_ref().map(|wanted| {
-        let known = BUGS.iter().find(|(_, name, _)| name == wanted);
-        let known = known.map(|(bug, ..)| *bug).ok_or_else(|| format!("there is no bug {wanted}"));
-        known.and_then(|bug| {
-            let can_plant = cfg!(debug_assertions);
-            can_plant.then_some(bug).ok_or_else(|| "an optimised build has no bugs to plant".to_owned())
-        })
-    });
+    let bug = arguments
+        .bug
+        .as_ref()
+        .map(|wanted| Planted::named(wanted).ok_or_else(|| format!("there is no bug {wanted}")));
     let with = arguments.with.as_ref().map(|wanted| {
         let known = FAULTS.iter().find(|(_, name, ..)| name == wanted);
         known.map(|(fault, ..)| *fault).ok_or_else(|| format!("there is no fault {wanted}"))
@@ -84,6 +98,16 @@ fn main() -> ExitCode {
                     if let Some(Ok(plan)) = faults.map(|names| Plan::named(seed, names)) {
                         script.plan = plan;
                     }
+                    let parts = [
+                        (arguments.extended, Part::Extended),
+                        (arguments.scaling, Part::Scaling),
+                        (arguments.init, Part::Init),
+                    ];
+                    if parts.iter().any(|(share, part)| *share == Some(Share::Only) && !script.has(*part)) {
+                        continue;
+                    }
+                    let left_out = parts.iter().filter(|(share, _)| *share == Some(Share::None));
+                    script = left_out.fold(script, |script, (_, part)| script.without(*part));
                     if with.is_some_and(|fault| !script.plan.has(fault)) {
                         continue;
                     }

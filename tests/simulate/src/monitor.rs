@@ -12,8 +12,11 @@ use tokio::time::Instant;
 
 use crate::absence::Absence;
 use crate::call::Call;
+use crate::defects::Defects;
 use crate::faults::{Fault, Plan};
+use crate::gates::Gates;
 use crate::prometheus::Heard;
+use crate::scaling::state;
 use crate::sight::Sight;
 use crate::steps::Steps;
 use crate::terms::Terms;
@@ -23,6 +26,9 @@ use crate::truth::{BEHIND, Pod, Set, Truth, text};
 /// A gate's time is counted in whole seconds, and seen when it is written.
 const DEADLINE_SLACK: Duration = Duration::from_secs(5);
 
+/// After so long an operator gives a write up, and decides anew.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(5);
+
 /// How far behind somebody may be once nothing has gone wrong for long.
 const BEHIND_AT_REST: Duration = Duration::from_secs(10);
 
@@ -30,7 +36,7 @@ const BEHIND_AT_REST: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Monitor {
     server: Server,
-    trace: Trace,
+    pub(super) trace: Trace,
     began: Instant,
     inner: Arc<Mutex<Inner>>,
     taken: Arc<Notify>,
@@ -38,11 +44,15 @@ pub struct Monitor {
 }
 
 #[derive(Default)]
-pub(super) struct Inner {
+pub(crate) struct Inner {
     seen: u64,
     pub(super) truth: Truth,
     /// Where an operator has taken a pod that served, and none has served since.
     emptied: BTreeMap<String, String>,
+    /// When each of them was taken.
+    emptied_at: BTreeMap<String, Duration>,
+    /// Whether a write may arrive long after its operator has given it up: it is fenced by the version of its own object alone.
+    has_late_writes: bool,
     /// Pods that an operator has released by lowering a partition and that the StatefulSet controller has not deleted, each
     /// with its set and UID.
     pub(super) released: BTreeMap<String, (String, String)>,
@@ -58,20 +68,26 @@ pub(super) struct Inner {
     condemned: BTreeMap<String, String>,
     /// How often operators have deleted the pods of each name.
     deletions: BTreeMap<String, u64>,
-    /// The gates that each rollout has shown, by when they say that they began, and when they were first seen.
-    gates: BTreeMap<(String, String), Duration>,
+    gates: Gates,
+    defects: Defects,
     /// How long things go wrong.
     chaos: Duration,
     /// Whether the StatefulSet controller runs in a process of its own.
     is_apart: bool,
     pub(super) absence: Absence,
     pub(super) terms: Terms,
+    /// Whether the label of the active pod is fenced: not against a write that leaves in the term of another operator.
+    pub(super) fences_labels: bool,
 }
 
 /// What a write was about when it was sent.
 pub struct Sent {
     pod: Option<Pod>,
     partition: Option<(u64, Vec<u64>)>,
+    /// The set that it is about, as it was.
+    pub(super) set: Option<Set>,
+    /// Whether the Service that it is about is one of an ExtendedStatefulSet.
+    pub(super) owns_service: bool,
 }
 
 impl Monitor {
@@ -82,6 +98,9 @@ impl Monitor {
             chaos: plan.chaos,
             is_apart: plan.has(Fault::StoppedController),
             absence: Absence::new(plan, sight),
+            truth: Truth::new(plan),
+            fences_labels: !plan.has(Fault::LateWrite),
+            has_late_writes: plan.has(Fault::LateWrite),
             ..Inner::default()
         };
         Self {
@@ -159,8 +178,20 @@ impl Monitor {
                 self.violate(inner, format!("stored: {name} names revision {named}, which is not stored"));
             }
         }
+        let pod = inner.truth.pods.get(name).filter(|_| plural == "pods").cloned();
+        if plural == "pods" {
+            inner.defects.note(now, &inner.truth, name);
+        }
         inner.truth.take(now, plural, name, object, told.deleted);
         inner.absence.note(now, &inner.truth);
+        if plural == "statefulsets" && !told.deleted {
+            let before = told.before.as_ref().map_or(&Value::Null, |before| &**before);
+            if let Some(words) = inner.defects.judge(now, &inner.truth, name, before, object) {
+                self.violate(inner, words);
+            }
+        }
+        self.look_at_extended(inner, now, told, pod.as_ref());
+        self.look_at_scaling(inner, now, told);
         let Inner { emptied, released, truth, .. } = inner;
         let ordinal_of = |pod: &str| pod.rsplit_once('-').and_then(|(_, number)| number.parse::<u64>().ok());
         emptied.retain(|pod, set| {
@@ -193,7 +224,10 @@ impl Monitor {
         };
         let down = emptied.iter().filter(|(_, other)| is_neighbour(other)).map(|(pod, _)| pod);
         let going = released.iter().filter(|(_, (other, _))| is_neighbour(other)).map(|(pod, _)| pod);
-        down.chain(going).cloned().collect()
+        let leaving = truth.sets.iter().filter(|(other, _)| is_neighbour(other));
+        let leaving = leaving.flat_map(|(other, set)| state::leaving(other, set));
+        let leaving = leaving.filter(|pod| truth.pods.contains_key(pod));
+        down.chain(going).cloned().chain(leaving).collect()
     }
 
     /// What a rollout says of itself: it cannot go back to a revision that its set never had, and a gate that says that its
@@ -201,15 +235,10 @@ impl Monitor {
     fn judge_status(&self, inner: &mut Inner, now: Duration, name: &str, told: &Told) {
         let (object, status) = (&told.object, &told.object["status"]);
         let before = told.before.as_ref().map_or(&Value::Null, |before| &before["status"]);
-        let gate = |status: &Value| {
-            Some((name.to_owned(), status["rollingPodStatus"]["startTime"].as_str()?.to_owned()))
-        };
-        if let Some(gate) = gate(status) {
-            inner.gates.entry(gate).or_insert(now);
-        }
+        let counted = inner.gates.counted(now, name, before);
         let set = inner.truth.sets.get(&text(&status["target"]["name"]));
         let set = set.filter(|set| set.uid == text(&status["target"]["uid"]));
-        let mut broken = Vec::new();
+        let mut broken: Vec<_> = inner.gates.take(now, name, status).into_iter().collect();
         if is_back(status)
             && before["phase"] != status["phase"]
             && set.is_some_and(|set| set.template.never_changed())
@@ -217,15 +246,14 @@ impl Monitor {
             broken.push(format!("I6: {name} rolls back although its set never had another template"));
         }
         let failed = |status: &Value| status["failure"]["reason"] == "ProgressDeadlineExceeded";
-        let began = gate(before).and_then(|gate| inner.gates.get(&gate).copied());
         let limit = object["spec"]["progressDeadlineSeconds"].as_u64().map(Duration::from_secs);
         if failed(status)
             && before["failure"].is_null()
-            && let (Some(began), Some(limit)) = (began, limit)
-            && now.saturating_sub(began) + DEADLINE_SLACK < limit
+            && let (Some(counted), Some(limit)) = (counted, limit)
+            && counted + DEADLINE_SLACK < limit
         {
-            let took = now.saturating_sub(began).as_secs();
-            broken.push(format!("{name} has failed by its deadline of {} s after {took} s", limit.as_secs()));
+            let (limit, counted) = (limit.as_secs(), counted.as_secs());
+            broken.push(format!("deadline: {name} has failed by one of {limit} s after {counted} s"));
         }
         if before["failure"].is_null() && !status["failure"].is_null() {
             inner.steps.failed(now, &inner.truth, &text(&object["spec"]["targetRef"]));
@@ -258,15 +286,17 @@ impl Monitor {
         self.catch_up();
         let inner = self.lock();
         let pod = inner.truth.pods.get(&call.name).filter(|_| call.plural == "pods").cloned();
-        let set = inner.truth.sets.get(&call.name).filter(|_| call.plural == "statefulsets");
-        let partition = set.and_then(|set| {
+        let set = inner.truth.sets.get(&call.name).filter(|_| call.plural == "statefulsets").cloned();
+        let owner = inner.truth.extended.services.get(&call.name).filter(|_| call.plural == "services");
+        let owns_service = owner.is_some_and(|owner| inner.truth.extended.objects.contains_key(owner));
+        let partition = set.as_ref().and_then(|set| {
             let partition = set.partition?;
             let update = set.object["status"]["updateRevision"].as_str()?;
             let outdated =
                 inner.truth.pods_of(&call.name).filter(|pod| pod.revision != update).filter_map(Pod::ordinal);
             Some((partition, outdated.filter(|ordinal| *ordinal < set.replicas).collect()))
         });
-        Sent { pod, partition }
+        Sent { pod, partition, set, owns_service }
     }
 
     /// The server has acted on it.
@@ -276,6 +306,10 @@ impl Monitor {
         let mut inner = self.lock();
         if call.is_about_lease() && accepted {
             inner.terms.lease_written(now, who, call);
+        }
+        if accepted && who.starts_with("operator-") {
+            self.judge_extended(&mut inner, now, who, call, &sent);
+            self.judge_scaling(&mut inner, now, who, call, &sent);
         }
         if call.takes_a_pod() {
             self.judge_preconditions(&mut inner, who, call);
@@ -333,9 +367,14 @@ impl Monitor {
             let ordinal = down.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse::<u64>().ok());
             !rolls_by_itself || ordinal > pod.ordinal()
         };
+        let is_given_up = inner.has_late_writes && call.left + GIVEN_UP_AFTER < now;
+        let could_know = |down: &str| {
+            let taken = inner.emptied_at.get(down);
+            !is_given_up || taken.is_none_or(|taken| *taken <= call.left)
+        };
         let down: Vec<_> = emptied
             .iter()
-            .filter(|(down, other)| **other == name && **down != pod.name && counts(down))
+            .filter(|(down, other)| **other == name && **down != pod.name && counts(down) && could_know(down))
             .map(|(pod, _)| pod.clone())
             .collect();
         let budget = set.budget.within(now, BEHIND).max().copied().unwrap_or(1).max(1);
@@ -406,6 +445,7 @@ impl Monitor {
             self.violate(inner, words);
         }
         if pod.serves() {
+            inner.emptied_at.insert(pod.name.clone(), now);
             inner.emptied.insert(pod.name.clone(), name);
         }
     }
@@ -477,7 +517,7 @@ impl Monitor {
         inner.violations.push(words);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -531,7 +571,12 @@ fn describe(told: &Told) -> String {
                 (_, true) => "Ready",
                 _ => "not Ready",
             };
-            format!(": {} {} {state}", pod.image, object["status"]["phase"].as_str().unwrap_or_default())
+            let active = if pod.active { ", active" } else { "" };
+            format!(
+                ": {} {} {state}{active}",
+                pod.image,
+                object["status"]["phase"].as_str().unwrap_or_default()
+            )
         }
         "statefulsets" => {
             let (spec, status) = (&object["spec"], &object["status"]);
@@ -548,6 +593,19 @@ fn describe(told: &Told) -> String {
         "phasedrollouts" => {
             format!(": {} waits for {}", object["status"]["phase"], object["status"]["waitingFor"])
         }
+        "extendedstatefulsets" => {
+            let status = &object["status"];
+            let ready =
+                status["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == "Ready");
+            format!(
+                ": version {} of {}, active {}, {}",
+                status["updateVersion"],
+                status["currentVersion"],
+                status["activePod"]["name"],
+                ready.map(|ready| text(&ready["message"])).unwrap_or_default()
+            )
+        }
+        "configmaps" => format!(": {}", object["data"]),
         "events" => format!(": {} {}", text(&object["reason"]), text(&object["message"])),
         _ => String::new(),
     };

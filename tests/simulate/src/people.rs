@@ -15,6 +15,7 @@ use crate::dice::Dice;
 use crate::faults::Fault;
 use crate::goal;
 use crate::hand::Hand;
+use crate::init;
 use crate::link::Net;
 
 /// From one thing that somebody does to the next.
@@ -46,6 +47,8 @@ pub struct People {
     pub(super) whims: Dice,
     /// Drawn from elsewhere as well: what follows when a set is created again over its pods.
     pub(super) turns: Dice,
+    /// And when rollouts are paused at the end.
+    pub(super) halts: Dice,
     pub(super) user: Hand,
     pub(super) other: Hand,
     /// The version of each set's template, and what its pods have.
@@ -62,6 +65,7 @@ impl People {
             dice: Dice::new(seed, "people"),
             whims: Dice::new(seed, "whims"),
             turns: Dice::new(seed, "turns"),
+            halts: Dice::new(seed, "halts"),
             user: Hand::new(&net.server, &net.trace, "user"),
             other: Hand::new(&net.server, &net.trace, "third party"),
             versions: cast.names().into_iter().map(|name| (name, (1, None))).collect(),
@@ -322,8 +326,10 @@ impl People {
         let (version, ill) = self.versions.get(name).copied().unwrap_or((1, None));
         let known = self.cast.sets.iter().find(|set| set["metadata"]["name"] == name).cloned();
         if let Some(mut set) = known {
-            let with_claims = set["spec"]["template"]["spec"]["containers"][0]["volumeMounts"].clone();
+            let known = set["spec"]["template"].clone();
+            let with_claims = known["spec"]["containers"][0]["volumeMounts"].clone();
             set["spec"]["template"] = template(name, version, ill);
+            init::copy(&known, &mut set["spec"]["template"]);
             if !with_claims.is_null() {
                 set["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = with_claims;
             }

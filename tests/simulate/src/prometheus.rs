@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use sts_plus_cluster::nodes::network::Network;
 use sts_plus_operator::outbound::{Dial, Dialled, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::sleep;
@@ -43,11 +44,13 @@ pub struct Heard {
     pub at: Duration,
 }
 
-/// The way of one life of an operator to Prometheus.
+/// The way of one life of an operator to Prometheus and to pods.
 #[derive(Clone)]
 pub struct Way {
     net: Net,
     who: Arc<str>,
+    /// Where pods answer.
+    pods: Option<Network>,
     dice: Dice,
 }
 
@@ -59,8 +62,13 @@ impl fmt::Debug for Way {
 
 impl Way {
     /// A way for the one called `who`.
-    pub fn new(net: &Net, who: &Arc<str>, seed: u64) -> Self {
-        Self { net: net.clone(), who: Arc::clone(who), dice: Dice::new(seed, &format!("prometheus {who}")) }
+    pub fn new(net: &Net, who: &Arc<str>, pods: Option<Network>, seed: u64) -> Self {
+        Self {
+            net: net.clone(),
+            who: Arc::clone(who),
+            pods,
+            dice: Dice::new(seed, &format!("prometheus {who}")),
+        }
     }
 
     async fn serve(self, mut stream: DuplexStream) {
@@ -184,8 +192,11 @@ impl Dial for Way {
         })
     }
 
-    fn connect(&self, _address: SocketAddr) -> Dialled<'_, Box<dyn Stream>> {
+    fn connect(&self, address: SocketAddr) -> Dialled<'_, Box<dyn Stream>> {
         Box::pin(async move {
+            if let Some(pods) = self.pods.as_ref().filter(|_| address.ip() != ADDRESS) {
+                return pods.connect(address).await.map(|stream| Box::new(stream) as Box<dyn Stream>);
+            }
             sleep(self.dice.time(Duration::from_millis(1), Duration::from_millis(20))).await;
             if self.net.open(Fault::PrometheusDown).is_some() {
                 return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused"));

@@ -1,21 +1,22 @@
 //! One run: a cluster, two operators, people, and whatever goes wrong.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use serde_json::Value;
 use sts_plus_cluster::machinery::service::{Server, Settings as ServerSettings};
+use sts_plus_cluster::nodes::network::Network;
 use sts_plus_cluster::nodes::{Config, Delay, HollowNodes, Node, Placement};
 use sts_plus_cluster::{Clock as ClusterClock, controllers};
+use sts_plus_operator::hooks::Hooks;
 use sts_plus_operator::operator::{self, Controllers, Settings};
 use sts_plus_operator::outbound::Reach;
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_operator::shell::lease;
 use sts_plus_operator::shell::metrics::Metrics;
-use sts_plus_operator::shell::surroundings::{Chance, Clock, Step, Surroundings};
-use sts_plus_planner::planted::{self, Bug};
+use sts_plus_operator::shell::surroundings::{Chance, Clock, ClockStep, Surroundings};
 use sts_plus_planner::statefulset::world::Features;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -24,21 +25,37 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::cast::{Cast, NAMESPACE};
 use crate::dice::Dice;
 use crate::endings::Frozen;
+use crate::extended::people::ExtendedPeople;
 use crate::faults::{Fault, Plan};
 use crate::goal;
 use crate::hand::Hand;
+use crate::init;
 use crate::link::{Link, Net};
 use crate::monitor::Monitor;
 use crate::people::People;
+use crate::planted::Planted;
 use crate::prometheus::Way;
+use crate::scaling::apps::Apps;
+use crate::scaling::people::ScalingPeople;
 use crate::sight::Sight;
 use crate::trace::Trace;
 use crate::truth::Truth;
 
+/// What the operators run where the StatefulSet controller is a process of its own.
+const GATED: [&str; 3] = ["rollout-group", "phased-rollout", "extended-statefulset"];
+/// The same with that controller.
+const CONTROLLED: [&str; 4] = ["rollout-group", "phased-rollout", "extended-statefulset", "statefulset"];
+
+/// What they run besides where there are ScalingPolicies: its watches would take draws of the seeds without.
+const SCALING: &str = "scaling";
+
 /// When every run begins.
 const DAWN: &str = "2026-01-02T03:04:05Z";
 /// What the chart installs.
-const KINDS: &str = include_str!("../../../charts/sts-plus/files/crds.yaml");
+static KINDS: LazyLock<Vec<Value>> = LazyLock::new(|| {
+    let documents = include_str!("../../../charts/sts-plus/files/crds.yaml").split("\n---\n");
+    documents.map(|document| serde_saphyr::from_str(document).unwrap_or_default()).collect()
+});
 /// How many operators compete for the lease.
 const OPERATORS: u64 = 2;
 /// How long a dead operator stays dead.
@@ -65,7 +82,6 @@ const HISTORY: usize = 200_000;
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The seed.
     pub seed: u64,
     /// What went wrong by plan.
     pub faults: String,
@@ -88,6 +104,17 @@ pub fn replay(seed: u64, faults: Option<&str>, bug: Option<&str>) -> String {
     format!("cargo run -p sts-plus-simulate -- --first {seed} --trace{faults}{bug}")
 }
 
+/// A part of the workloads that only some seeds draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// ExtendedStatefulSets.
+    Extended,
+    /// ScalingPolicies, and the faults of their hooks.
+    Scaling,
+    /// Init containers.
+    Init,
+}
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Script {
@@ -99,8 +126,8 @@ pub struct Script {
     pub cast: Cast,
     /// Whether the lines of the trace are kept.
     pub keep: bool,
-    /// A fault in the operator itself.
-    pub bug: Option<Bug>,
+    /// The fault that is planted.
+    pub bug: Option<&'static Planted>,
 }
 
 impl Script {
@@ -109,9 +136,29 @@ impl Script {
         Self { seed, plan: Plan::draw(seed), cast: Cast::draw(seed), keep: false, bug: None }
     }
 
+    /// Whether it has a part.
+    pub fn has(&self, part: Part) -> bool {
+        match part {
+            Part::Extended => !self.cast.extended.is_empty(),
+            Part::Scaling => !self.cast.scaled.is_empty(),
+            Part::Init => init::is_in(&self.cast.sets),
+        }
+    }
+
+    /// The same without a part: what a seed was before there was any of it in the runs.
+    #[must_use]
+    pub fn without(self, part: Part) -> Self {
+        match part {
+            Part::Extended => Self { cast: self.cast.without_extended(), ..self },
+            Part::Scaling => {
+                Self { cast: self.cast.without_scaling(), plan: self.plan.without_hooks(), ..self }
+            }
+            Part::Init => Self { cast: self.cast.without_init(), ..self },
+        }
+    }
+
     /// Runs it on a runtime of its own, with a clock that stands still while somebody works.
     pub fn run(self) -> Report {
-        planted::plant(self.bug);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         match runtime {
             Ok(runtime) => runtime.block_on(self.play()),
@@ -128,7 +175,7 @@ impl Script {
     }
 
     async fn play(self) -> Report {
-        let Script { seed, plan, cast, keep, .. } = self;
+        let Script { seed, plan, cast, keep, bug } = self;
         let dawn: Timestamp = DAWN.parse().unwrap_or_default();
         let clock = ClusterClock::at(dawn);
         let settings = ServerSettings { seed, history: HISTORY, ..ServerSettings::new(clock) };
@@ -149,6 +196,7 @@ impl Script {
                     monitor: monitor.clone(),
                     streams,
                     sight,
+                    planted: bug,
                 };
                 let mut failures = on_stage(&net, &cast, seed, (dawn, clock)).await;
                 failures.splice(0..0, monitor.violations());
@@ -189,13 +237,18 @@ async fn on_stage(
     tasks.spawn(controllers::run(net.server.clone()));
     tasks.spawn(follow(net.clone()));
     let installer = Hand::new(&net.server, &net.trace, "installer");
-    for document in KINDS.split("\n---\n") {
-        let kind: Value = serde_saphyr::from_str(document).unwrap_or_default();
-        installer.create("customresourcedefinitions", &kind).await;
+    for kind in &*KINDS {
+        installer.create("customresourcedefinitions", kind).await;
     }
     let delay = |most: u64| {
         Delay::between(Duration::from_millis(200), Duration::from_millis(200 + dice.below(most * 1000)))
     };
+    // Nobody asks pods for anything where nothing is probed.
+    let is_asked = !cast.extended.is_empty() || !cast.scaled.is_empty();
+    let pods = is_asked.then(Network::new);
+    if let Some(pods) = &pods {
+        Apps::open(net, &cast.scaled, pods, seed);
+    }
     let nodes = Config {
         nodes: (0..3).map(|number| Node::new(format!("node-{number}"), format!("zone-{number}"))).collect(),
         start_delay: delay(4),
@@ -204,52 +257,74 @@ async fn on_stage(
         seed,
         clock: Some(clock),
         placement: Placement::Clusters,
+        network: pods.clone(),
         ..Config::default()
     };
     let nodes = HollowNodes::new(Client::new(net.server.clone(), NAMESPACE), nodes).start();
     let apart = net.plan.has(Fault::StoppedController);
+    let plant = |controllers| match net.planted {
+        Some(planted) => planted.plant(controllers),
+        None => controllers,
+    };
     for number in 0..OPERATORS {
-        let controllers = if apart { Controllers::default() } else { Controllers::all() };
-        tasks.spawn(lives(net.clone(), Who::Operator(number), controllers, seed, dawn));
+        let mut controllers = if apart { GATED.to_vec() } else { CONTROLLED.to_vec() };
+        controllers.extend((!cast.scaled.is_empty()).then_some(SCALING));
+        let controllers = plant(Controllers::named(&controllers).unwrap_or_default());
+        tasks.spawn(lives(net.clone(), Who::Operator(number), (controllers, pods.clone()), seed, dawn));
     }
     if apart {
-        let controllers = Controllers::named(&["statefulset"]).unwrap_or_default();
-        tasks.spawn(lives(net.clone(), Who::StatefulSets, controllers, seed, dawn));
+        let controllers = plant(Controllers::named(&["statefulset"]).unwrap_or_default());
+        tasks.spawn(lives(net.clone(), Who::StatefulSets, (controllers, None), seed, dawn));
     }
     let mut people = People::new(net, cast, seed);
+    let mut extended = ExtendedPeople::new(net, &cast.extended, seed);
+    let mut scaling = ScalingPeople::new(net, &cast.scaled, seed);
     people.begin().await;
-    people.act(&nodes).await;
+    extended.begin().await;
+    scaling.begin().await;
+    tokio::join!(people.act(&nodes), extended.act(), scaling.act());
     people.heal().await;
+    extended.heal().await;
+    scaling.heal().await;
     sleep(net.plan.chaos.saturating_sub(net.now())).await;
     net.trace.line("nothing goes wrong any more");
     people.finish().await;
-    let mut failures = settle(net, Some(&people), |truth| goal::missing(truth, cast)).await;
+    let healers = Healers { people: Some(&people), extended: &extended, scaling: &scaling };
+    let mut failures = settle(net, healers, |truth| goal::missing(truth, cast)).await;
     let is_good = |failures: &[String]| failures.is_empty() && net.monitor.violations().is_empty();
     if cast.errs && is_good(&failures) {
         people.err().await;
-        failures = settle(net, Some(&people), |truth| goal::not_taken_back(truth, cast)).await;
+        let healers = Healers { people: Some(&people), extended: &extended, scaling: &scaling };
+        failures = settle(net, healers, |truth| goal::not_taken_back(truth, cast)).await;
     }
     if cast.freezes && is_good(&failures) {
-        failures = held(net, &mut people).await;
+        failures = held(net, &mut people, (&extended, &scaling)).await;
     }
+    let nobody = Healers { people: None, extended: &extended, scaling: &scaling };
     if cast.reverts && !cast.revertible().is_empty() && is_good(&failures) {
         failures = match people.revert().await {
             Ok(()) => {
                 let wanted = cast.only(&cast.revertible());
-                settle(net, None, |truth| goal::missing(truth, &wanted)).await
+                settle(net, nobody, |truth| goal::missing(truth, &wanted)).await
             }
             Err(words) => vec![words],
         };
     }
     if cast.adopts && is_good(&failures) {
         failures = match people.adopt().await {
-            Ok(()) => settle(net, None, |truth| goal::missing(truth, cast)).await,
+            Ok(()) => settle(net, nobody, |truth| goal::missing(truth, cast)).await,
+            Err(words) => vec![words],
+        };
+    }
+    if cast.halts && is_good(&failures) {
+        failures = match people.halt().await {
+            Ok(()) => settle(net, nobody, |truth| goal::missing(truth, cast)).await,
             Err(words) => vec![words],
         };
     }
     if cast.leaves && is_good(&failures) {
         let left = people.leave().await;
-        failures = settle(net, None, |truth| goal::not_left(truth, cast, &left)).await;
+        failures = settle(net, nobody, |truth| goal::not_left(truth, cast, &left)).await;
     }
     nodes.stop().await;
     tasks.shutdown().await;
@@ -257,12 +332,19 @@ async fn on_stage(
 }
 
 /// A suspended rollout with `Freeze` holds its set against a third party; what is wrong if it does not.
-async fn held(net: &Net, people: &mut People) -> Vec<String> {
+async fn held(
+    net: &Net,
+    people: &mut People,
+    (extended, scaling): (&ExtendedPeople, &ScalingPeople),
+) -> Vec<String> {
     let frozen = match people.freeze().await {
         Ok(frozen) => frozen,
         Err(words) => return vec![words],
     };
-    let mut failures = settle(net, Some(people), |truth| goal::not_held(truth, &frozen)).await;
+    let mut failures = settle(net, Healers { people: Some(people), extended, scaling }, |truth| {
+        goal::not_held(truth, &frozen)
+    })
+    .await;
     let deleted = net.monitor.deletions_of(&frozen.kept) - frozen.deleted_before;
     // The set's own controller may be faster than whoever puts the partition back, by one pod.
     if failures.is_empty() && deleted > frozen.writes {
@@ -342,7 +424,7 @@ impl Who {
 }
 
 /// How the clock of one process is set in the course of a run: it is put right again, except after every fourth step forward.
-fn steps(net: &Net, number: u64) -> Vec<Step> {
+fn steps(net: &Net, number: u64) -> Vec<ClockStep> {
     let windows = net.plan.windows(Fault::SteppedClock).filter(|window| window.variant % 3 != number);
     let steps = windows.flat_map(|window| {
         let by = STEPS.get(usize::try_from(window.variant / 3 % 4).unwrap_or_default()).copied();
@@ -351,14 +433,20 @@ fn steps(net: &Net, number: u64) -> Vec<Step> {
         let by = if forward { by } else { -by };
         let back = !forward || !(window.variant / 24).is_multiple_of(4);
         let at = |time: Duration| net.began + time;
-        let first = Step { at: at(window.from), by };
-        std::iter::once(first).chain(back.then(|| Step { at: at(window.until), by: -by }))
+        let first = ClockStep { at: at(window.from), by };
+        std::iter::once(first).chain(back.then(|| ClockStep { at: at(window.until), by: -by }))
     });
     steps.collect()
 }
 
 /// The lives of one process, one after the other.
-async fn lives(net: Net, who: Who, controllers: Controllers, seed: u64, dawn: Timestamp) {
+async fn lives(
+    net: Net,
+    who: Who,
+    (controllers, pods): (Controllers, Option<Network>),
+    seed: u64,
+    dawn: Timestamp,
+) {
     let number = who.number();
     let dice = Dice::new(seed, &format!("lives of {number}"));
     for life in 0_u64.. {
@@ -380,8 +468,10 @@ async fn lives(net: Net, who: Who, controllers: Controllers, seed: u64, dawn: Ti
             scope: Scope::Cluster,
             controllers: controllers.clone(),
             features: Features::default(),
+            image: None,
             reach: Reach::default(),
-            dial: Arc::new(Way::new(&net, &link.name, seed)),
+            hooks: Hooks::default(),
+            dial: Arc::new(Way::new(&net, &link.name, pods.clone(), seed)),
             surroundings,
             lease: matches!(who, Who::Operator(_)).then(|| lease::Config::new(NAMESPACE, name.clone())),
             listener: None,
@@ -402,8 +492,16 @@ async fn lives(net: Net, who: Who, controllers: Controllers, seed: u64, dawn: Ti
     }
 }
 
+/// Who sees to it that everything stays as it shall be at the end.
+#[derive(Clone, Copy)]
+struct Healers<'h> {
+    people: Option<&'h People>,
+    extended: &'h ExtendedPeople,
+    scaling: &'h ScalingPeople,
+}
+
 /// Waits for the goal, then for silence; what is wrong if they do not come. Somebody may heal pods meanwhile.
-async fn settle(net: &Net, healer: Option<&People>, missing: impl Fn(&Truth) -> Vec<String>) -> Vec<String> {
+async fn settle(net: &Net, healers: Healers<'_>, missing: impl Fn(&Truth) -> Vec<String>) -> Vec<String> {
     let within = if net.plan.has(Fault::DeadWatch) || net.plan.has(Fault::Blind) {
         OBSERVED_AFTER_SILENCE
     } else {
@@ -414,9 +512,11 @@ async fn settle(net: &Net, healer: Option<&People>, missing: impl Fn(&Truth) -> 
         if !net.monitor.violations().is_empty() || net.trace.is_overlong() {
             return Vec::new();
         }
-        if let Some(healer) = healer {
-            healer.mend().await;
+        if let Some(people) = healers.people {
+            people.mend().await;
         }
+        healers.extended.mend().await;
+        healers.scaling.mend().await;
         let late = net.monitor.look_at(|truth| goal::unobserved(truth, net.now(), net.plan.chaos, within));
         if !late.is_empty() {
             return late;

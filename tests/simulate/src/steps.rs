@@ -16,15 +16,23 @@ const UNDER_WAY: Duration = Duration::from_secs(2);
 /// The partition of a set that no operator has given one.
 const NONE: u64 = u64::MAX;
 
-/// The partition that an operator last gave each set.
+/// How far operators have come with each set.
 #[derive(Debug, Default)]
-pub(super) struct Steps(BTreeMap<String, Step>);
+pub(super) struct Steps(BTreeMap<String, Rolls>);
+
+/// The steps of one set.
+#[derive(Clone, Debug, Default)]
+struct Rolls {
+    /// What was answered before proves nothing: since then a rollout has failed, or begun to hold the set.
+    proves: Duration,
+    /// The steps, by when the set was given the template that is rolled. A template that returns before another revision
+    /// was observed is still at its former step.
+    steps: BTreeMap<Duration, Step>,
+}
 
 /// How far an operator has come with a template.
 #[derive(Clone, Copy, Debug)]
 struct Step {
-    /// Since when the set has that template.
-    template: Duration,
     /// The operator's own partition.
     own: u64,
     /// What is at or above it has passed its gates: the operator's lowest partition since it last had to begin again. An
@@ -37,51 +45,63 @@ struct Step {
     failed: bool,
     /// Passes of the next gate count from then on. A foreign partition that is taken back begins no new step.
     from: Duration,
+    /// The same when `passed` was reached: an operator that comes back to it is at the gate that began then.
+    reached: Duration,
 }
 
 impl Steps {
-    fn of(&self, name: &str, set: &Set) -> Step {
-        let changed = set.template.since();
-        let known = self.0.get(name).copied().filter(|known| known.template == changed);
-        let new = Step {
-            template: changed,
-            own: NONE,
-            passed: NONE,
-            replicas: set.replicas,
-            failed: false,
-            from: changed,
-        };
-        known.unwrap_or(new)
+    fn of(&self, truth: &Truth, name: &str, set: &Set) -> Step {
+        let (rolls, since) = (self.0.get(name), truth.rolled_since(set));
+        let from = rolls.map_or(since, |rolls| rolls.proves.max(since));
+        let new =
+            Step { own: NONE, passed: NONE, replicas: set.replicas, failed: false, from, reached: from };
+        rolls.and_then(|rolls| rolls.steps.get(&since)).copied().unwrap_or(new)
+    }
+
+    fn put(&mut self, truth: &Truth, name: &str, set: &Set, step: Step) {
+        let rolls = self.0.entry(name.to_owned()).or_default();
+        rolls.steps.insert(truth.rolled_since(set), step);
+    }
+
+    /// What passed before proves nothing any more, whatever the set is rolled to.
+    fn reset(&mut self, now: Duration, name: &str, change: impl Fn(Step) -> Step) {
+        let rolls = self.0.entry(name.to_owned()).or_default();
+        rolls.proves = now;
+        for step in rolls.steps.values_mut() {
+            *step = Step { from: now, reached: now, ..change(*step) };
+        }
     }
 
     /// A rollout of the set has failed: what passed before proves nothing any more.
     pub(super) fn failed(&mut self, now: Duration, truth: &Truth, name: &str) {
-        let Some(set) = truth.sets.get(name) else { return };
-        let step = self.of(name, set);
-        self.0.insert(name.to_owned(), Step { from: now, passed: step.own, failed: true, ..step });
+        if truth.sets.contains_key(name) {
+            self.reset(now, name, |step| Step { passed: step.own, failed: true, ..step });
+        }
     }
 
     /// The set is nobody's for now: whoever holds it next begins at its first gate.
     pub(super) fn released(&mut self, now: Duration, truth: &Truth, name: &str) {
-        let Some(set) = truth.sets.get(name) else { return };
-        let step = self.of(name, set);
-        self.0.insert(name.to_owned(), Step { own: NONE, passed: NONE, from: now, ..step });
+        if truth.sets.contains_key(name) {
+            self.reset(now, name, |step| Step { own: NONE, passed: NONE, ..step });
+        }
     }
 
     /// An operator has given the set a partition.
-    fn took(&mut self, now: Duration, call: &Call, set: &Set, step: Step, lowers: bool) {
+    fn took(&mut self, (now, truth): (Duration, &Truth), call: &Call, set: &Set, step: Step, lowers: bool) {
         let after = set.partition.unwrap_or(0);
+        let continues = step.own != NONE && !step.failed && step.replicas == set.replicas;
         let from = match step.own {
             own if own == after => step.from,
+            _ if continues && after == step.passed => step.reached,
             // A gate begins with the plan that lowers, and no query of it is asked before that.
             _ if lowers => now,
             NONE => step.from,
             _ => call.left,
         };
-        let continues = step.own != NONE && !step.failed && step.replicas == set.replicas;
         let passed = if continues { step.passed.min(after) } else { after };
-        let step = Step { own: after, passed, replicas: set.replicas, failed: false, from, ..step };
-        self.0.insert(call.name.clone(), step);
+        let reached = if continues && step.passed <= after { step.reached } else { from };
+        let step = Step { own: after, passed, replicas: set.replicas, failed: false, from, reached };
+        self.put(truth, &call.name, set, step);
     }
 }
 
@@ -129,11 +149,11 @@ impl Monitor {
         let rollouts: Vec<_> = inner.truth.rollouts_of(&call.name).cloned().collect();
         let rollout = if let [rollout] = rollouts.as_slice() { Some(rollout) } else { None };
         let mode = rollout.map_or(Mode::Releases, mode);
-        let step = inner.steps.of(&call.name, &set);
+        let step = inner.steps.of(&inner.truth, &call.name, &set);
         let body = call.json();
         let writes = !body["spec"]["updateStrategy"]["rollingUpdate"]["partition"].is_null();
         match mode {
-            Mode::Gates if writes => inner.steps.took(now, call, &set, step, after < before),
+            Mode::Gates if writes => inner.steps.took((now, &inner.truth), call, &set, step, after < before),
             Mode::Releases if after != before => inner.steps.released(now, &inner.truth, &call.name),
             _ => {}
         }

@@ -4,38 +4,60 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
+use sts_plus_api::extended::Group;
 use sts_plus_api::keys;
 use sts_plus_cluster::nodes::behaviour;
+
+use crate::extended::cast::answer;
+use crate::extended::state::State;
+use crate::faults::Plan;
+use crate::scaling::state::State as Scaling;
 
 /// Those who read what was before may be this far behind: longer than a watch may be silent, and a lag on top.
 pub const BEHIND: Duration = Duration::from_mins(5);
 
-/// A pod.
+/// What a broken container waits for.
+const ERRORS: [&str; 6] = [
+    "CrashLoopBackOff",
+    "ImagePullBackOff",
+    "ErrImagePull",
+    "InvalidImageName",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+];
+/// A container that has ended after so many restarts is broken.
+const RESTARTS: u64 = 3;
+
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is true or not by itself")]
 pub struct Pod {
-    /// Its name.
     pub name: String,
-    /// Its UID.
     pub uid: String,
     /// The set that controls it.
     pub set: Option<String>,
-    /// Its revision.
+    /// The UID of that set.
+    pub owner: String,
+    /// Whether it is labelled as the active one of an ExtendedStatefulSet.
+    pub active: bool,
+    /// Whether it says that it must not be active.
+    pub refuses: bool,
     pub revision: String,
     /// The image it runs.
     pub image: String,
-    /// Whether it is Ready.
     pub ready: bool,
     /// Whether it is on its way out.
     pub terminating: bool,
     /// Whether something is the matter with it.
     pub ill: bool,
-    /// Whether one of its containers runs. None of the run has init containers.
+    /// Whether one of its containers runs. Init containers do not count: those of a run all come to an end.
     pub running: bool,
+    /// Whether it will not become Ready by itself, as far as can be seen.
+    pub broken: bool,
+    /// How often its containers have been restarted.
+    pub restarts: u64,
 }
 
 impl Pod {
-    /// Reads one.
     pub fn read(name: &str, object: &Value) -> Self {
         let metadata = &object["metadata"];
         let owners = metadata["ownerReferences"].as_array();
@@ -48,6 +70,13 @@ impl Pod {
             name: name.to_owned(),
             uid: text(&metadata["uid"]),
             set: owner.map(|owner| text(&owner["name"])),
+            owner: owner.map(|owner| text(&owner["uid"])).unwrap_or_default(),
+            active: Group::ALL
+                .iter()
+                .any(|group| metadata["labels"][group.key(keys::POD_DESIGNATION)] == keys::ACTIVE),
+            refuses: metadata["annotations"][behaviour::HTTP]
+                .as_str()
+                .is_some_and(|text| text != answer(true)),
             revision: text(&metadata["labels"][keys::CONTROLLER_REVISION]),
             image: text(&object["spec"]["containers"][0]["image"]),
             ready: conditions
@@ -60,11 +89,12 @@ impl Pod {
                 .into_iter()
                 .flatten()
                 .any(|one| one["state"]["running"].is_object()),
+            broken: is_broken(&object["status"]),
+            restarts: restarts(&object["status"]),
             ill: !text(&metadata["annotations"][behaviour::FAULT]).is_empty(),
         }
     }
 
-    /// Whether it serves.
     pub fn serves(&self) -> bool {
         self.ready && !self.terminating
     }
@@ -80,17 +110,34 @@ impl Pod {
     }
 }
 
+/// Whether a container waits in an error, or has ended after several restarts. An init container that ended well is done.
+fn is_broken(status: &Value) -> bool {
+    let all = |list: &str| status[list].as_array().into_iter().flatten();
+    let unfinished = all("initContainerStatuses").filter(|one| one["state"]["terminated"]["exitCode"] != 0);
+    all("containerStatuses").chain(unfinished).any(|one| {
+        let waits = one["state"]["waiting"]["reason"].as_str().is_some_and(|reason| ERRORS.contains(&reason));
+        waits || one["state"]["terminated"].is_object() && one["restartCount"].as_u64() >= Some(RESTARTS)
+    })
+}
+
+/// How often the containers of a pod have been restarted. Init containers do not count.
+fn restarts(status: &Value) -> u64 {
+    let all = status["containerStatuses"].as_array().into_iter().flatten();
+    all.filter_map(|one| one["restartCount"].as_u64()).sum()
+}
+
 /// A value that has changed over time.
 #[derive(Clone, Debug)]
 pub struct Past<T>(Vec<(Duration, T)>);
 
 impl<T: PartialEq + Clone> Past<T> {
-    fn new(at: Duration, value: T) -> Self {
+    /// It is this from now on.
+    pub fn new(at: Duration, value: T) -> Self {
         Self(vec![(at, value)])
     }
 
     /// Takes a value in; whether it is another one than before.
-    fn put(&mut self, at: Duration, value: T) -> bool {
+    pub fn put(&mut self, at: Duration, value: T) -> bool {
         let differs = self.0.last().is_none_or(|(_, last)| *last != value);
         if differs {
             self.0.push((at, value));
@@ -105,6 +152,11 @@ impl<T: PartialEq + Clone> Past<T> {
         self.0.iter().skip(first).map(|(_, value)| value)
     }
 
+    /// What it is.
+    pub fn last(&self) -> Option<&T> {
+        self.0.last().map(|(_, value)| value)
+    }
+
     /// Whether it has never been anything else.
     pub fn never_changed(&self) -> bool {
         self.0.len() == 1
@@ -115,18 +167,20 @@ impl<T: PartialEq + Clone> Past<T> {
         self.0.iter().any(|(_, known)| known == value)
     }
 
+    /// Since when it was this the last time that it was by a time.
+    pub fn since_before(&self, value: &T, by: Duration) -> Option<Duration> {
+        self.0.iter().rev().find(|(at, known)| *at <= by && known == value).map(|(at, _)| *at)
+    }
+
     /// Since when it has been what it is.
     pub fn since(&self) -> Duration {
         self.0.last().map(|(at, _)| *at).unwrap_or_default()
     }
 }
 
-/// A set.
 #[derive(Clone, Debug)]
 pub struct Set {
-    /// Its UID.
     pub uid: String,
-    /// Its group.
     pub group: Option<String>,
     /// How many pods it shall have.
     pub replicas: u64,
@@ -134,7 +188,6 @@ pub struct Set {
     pub replicas_past: Past<u64>,
     /// How many of its pods may be down, over time.
     pub budget: Past<u64>,
-    /// Its partition.
     pub partition: Option<u64>,
     /// The same over time.
     pub partition_past: Past<Option<u64>>,
@@ -146,7 +199,6 @@ pub struct Set {
     pub template_generation: u64,
     /// The revision it goes to, over time.
     pub update: Past<String>,
-    /// Its strategy.
     pub strategy: String,
     /// The image of its template.
     pub image: String,
@@ -181,9 +233,18 @@ pub struct Truth {
     pub claims: BTreeMap<String, Value>,
     /// Revisions by name.
     pub revisions: BTreeMap<String, Value>,
+    /// ExtendedStatefulSets, and what belongs to them.
+    pub extended: State,
+    /// ScalingPolicies, and what their pods have been asked for.
+    pub scaling: Scaling,
 }
 
 impl Truth {
+    /// Nothing yet.
+    pub fn new(plan: &Plan) -> Self {
+        Self { extended: State::new(plan), scaling: Scaling::new(plan), ..Self::default() }
+    }
+
     /// Takes a change in.
     pub fn take(&mut self, now: Duration, plural: &str, name: &str, object: &Value, deleted: bool) {
         match plural {
@@ -254,6 +315,23 @@ impl Truth {
         set.deleting = metadata["deletionTimestamp"].is_string();
         set.object = object.clone();
         self.sets.insert(name.to_owned(), set);
+    }
+
+    /// Since when a set has the template that it is rolled to. A template that returns to the update revision before
+    /// another one was observed has never been left, as far as anybody could know who looks at revisions.
+    pub fn rolled_since(&self, set: &Set) -> Duration {
+        let mut stored = set.object["status"]["updateRevision"]
+            .as_str()
+            .and_then(|update| self.revisions.get(update))
+            .map(|revision| revision["data"]["spec"]["template"].clone())
+            .unwrap_or_default();
+        if let Some(stored) = stored.as_object_mut() {
+            stored.remove("$patch");
+        }
+        let template = &set.object["spec"]["template"];
+        let observed = Some(set.update.since()).filter(|_| stored == *template);
+        let before = observed.and_then(|at| set.template.since_before(&template.to_string(), at));
+        before.unwrap_or_else(|| set.template.since())
     }
 
     /// The PhasedRollouts that name a set.

@@ -2,14 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+#[path = "../monitor/rolled.rs"]
+mod rolled;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use sts_plus_planner::planted::{BUGS, Bug};
 use sts_plus_simulate::faults::{FAULTS, Plan};
-use sts_plus_simulate::run::{Report, Script, replay};
+use sts_plus_simulate::planted::Planted;
+use sts_plus_simulate::run::{Part, Report, Script, replay};
 
 /// How many seeds there are in a run of the tests; `make simulate` runs as many as one likes.
 const SEEDS: u64 = 60;
@@ -19,7 +22,7 @@ const SEARCHED: u64 = 300;
 const TOGETHER: u64 = 10;
 /// Seeds that once failed, with the faults that they had then, and what it was; they are run whatever the number of seeds. A
 /// fault that was invented later is not drawn into them: they stay the runs that failed.
-const ONCE_BAD: [(u64, &str, &str); 18] = [
+const ONCE_BAD: [(u64, &str, &str); 24] = [
     (
         41,
         "crash, error, conflict, stale-reads, partition, skewed-clock, sick-pods, prometheus-lies",
@@ -34,6 +37,11 @@ const ONCE_BAD: [(u64, &str, &str); 18] = [
         108,
         "lost-answer, conflict, gone, throttled, partition, evictions, lost-node, edits, meddling, nonsense, prometheus-slow",
         "a pod is made of a template that has just been replaced",
+    ),
+    (
+        159,
+        "crash, lost-answer, stale-reads, sick-pods, lost-node, edits",
+        "a template returns before anybody has observed the one in between",
     ),
     (416, "throttled, late-write, nonsense, prometheus-down", "a query that means nothing is no pass"),
     (
@@ -102,43 +110,101 @@ const ONCE_BAD: [(u64, &str, &str); 18] = [
         "error, partition, late-write, skewed-clock, prometheus-lies",
         "a step that was decided on arrives after a check has failed",
     ),
+    (
+        9_001_120,
+        "crash, lost-answer, conflict, dead-watch, skewed-clock, meddling, nonsense, prometheus-down",
+        "nobody has recorded what it broke",
+    ),
+    (
+        20_000_153,
+        "lost-answer, error, conflict, stale-reads, lagging-watch, lost-node, meddling, prometheus-down, blind, stepped-clock",
+        "a pod that has lost its owner just before its set is removed for good",
+    ),
+    (
+        20_000_298,
+        "lost-answer, error, lagging-watch, broken-watch, throttled, partition, sick-pods, lost-node, edits, prometheus-down, stopped-controller",
+        "a set that could not be read is read again",
+    ),
+    (
+        20_000_373,
+        "error, conflict, stale-reads, lagging-watch, partition, skewed-clock, sick-pods, evictions, edits, prometheus-down",
+        "an object adopts sets of several contents that a former one has left behind",
+    ),
+    (
+        20_000_606,
+        "error, conflict, dead-watch, late-write, skewed-clock, quota",
+        "an operator that raises the partition on an old status comes back to the same gate",
+    ),
 ];
 /// The planted faults that must be seen, the seed by which each was last, which is looked at first, and how the failure
 /// begins that is to be seen.
-const SEEN_BY: [(Bug, u64, &str); 27] = [
-    (Bug::NoPreconditions, 1, "I5:"),
-    (Bug::OneTooMany, 5, "I2:"),
-    (Bug::TerminatingServes, 5, "I2:"),
-    (Bug::GateSkipped, 1, "I6:"),
-    (Bug::ErrorPasses, 4, "I6:"),
-    (Bug::PassCountsTwice, 4, "I6:"),
-    (Bug::RowSurvivesFailure, 186, "I6:"),
-    (Bug::RollbackForgotten, 21, "goal:"),
-    (Bug::PartitionIgnored, 1, "I6:"),
-    (Bug::UpdatedRollAgain, 1, "I13:"),
-    (Bug::RevisionNotPromoted, 1, "goal:"),
-    (Bug::SurplusStays, 12, "goal:"),
-    (Bug::OrphansLeft, 25, "goal:"),
-    (Bug::ClaimsAlwaysGo, 76, "I4:"),
-    (Bug::OtherZonesIgnored, 1, "I3:"),
-    (Bug::LoweredPartitionIgnored, 203, "I3:"),
-    (Bug::FreezeNotHeld, 6, "goal:"),
-    (Bug::StaleViewTrusted, 164, "I14:"),
-    (Bug::TimersForgotten, 1, "goal:"),
-    (Bug::FailuresForgotten, 26, "observed:"),
-    (Bug::GoneWithoutList, 48, "goal:"),
-    (Bug::DeadWatchTrusted, 21, "observed:"),
-    (Bug::InconsistentView, 1, "rule C:"),
-    (Bug::UnstoredRevisionNamed, 4, "stored:"),
-    (Bug::AdoptedBroughtBack, 4, "I6:"),
-    (Bug::SetStaysHeld, 1, "goal:"),
-    (Bug::StuckPodsCount, 7, "goal:"),
+const SEEN_BY: [(&str, u64, &str); 47] = [
+    ("no-preconditions", 1, "I5:"),
+    ("one-too-many", 5, "I2:"),
+    ("terminating-serves", 5, "I2:"),
+    ("gate-skipped", 1, "I6:"),
+    ("error-passes", 4, "I6:"),
+    ("pass-counts-twice", 4, "I6:"),
+    ("streak-survives-failure", 177, "I6:"),
+    ("all-time-counts", 73, "deadline:"),
+    ("rollback-forgotten", 21, "goal:"),
+    ("partition-ignored", 1, "I6:"),
+    ("updated-roll-again", 1, "I13:"),
+    ("revision-not-promoted", 1, "goal:"),
+    ("surplus-stays", 12, "goal:"),
+    ("orphans-left", 25, "goal:"),
+    ("claims-always-go", 76, "I4:"),
+    ("finished-init-broken", 23, "broken:"),
+    ("other-zones-ignored", 1, "I3:"),
+    ("lowered-partition-ignored", 203, "I3:"),
+    ("freeze-not-held", 6, "goal:"),
+    ("stale-view-trusted", 128, "I14:"),
+    ("timers-forgotten", 1, "goal:"),
+    ("failures-forgotten", 39, "observed:"),
+    ("gone-without-list", 30, "observed:"),
+    ("dead-watch-trusted", 21, "observed:"),
+    ("inconsistent-view", 2, "rule C:"),
+    ("stale-first-lists", 2, "rule C:"),
+    ("unstored-revision-named", 4, "stored:"),
+    ("adopted-brought-back", 28, "I6:"),
+    ("set-stays-held", 1, "goal:"),
+    ("stuck-pods-count", 7, "goal:"),
+    ("old-label-stays", 1, "active:"),
+    ("version-removed-early", 1, "I7:"),
+    ("promoted-everywhere", 7, "I7:"),
+    ("number-every-pass", 1, "version:"),
+    ("index-by-place", 99, "zone:"),
+    ("owned-by-label", 1, "owned:"),
+    ("restrictions-ignored", 14, "scaling:"),
+    ("config-version-hashed", 2, "config:"),
+    ("hook-skipped", 16, "drain:"),
+    ("record-after-call", 16, "recorded:"),
+    ("uid-ignored", 16, "recorded:"),
+    ("lowered-early", 16, "drain:"),
+    ("cancel-forgotten", 35, "cancel:"),
+    ("foreign-lowering-ignored", 16, "foreign:"),
+    ("leaving-uncounted", 2, "leaving:"),
+    ("zones-leave-together", 19, "I3:"),
+    ("blocked-forced", 58, "drain:"),
 ];
+
+/// How failures begin that are about ExtendedStatefulSets.
+const EXTENDED: [&str; 7] = ["active:", "I7:", "version:", "zone:", "owned:", "scaling:", "config:"];
+/// Seeds that failed from here on failed with ExtendedStatefulSets, where they draw some.
+const FIRST_EXTENDED: u64 = 20_000_000;
+/// Seeds that failed from here on failed with init containers, where they draw some.
+const FIRST_INIT: u64 = 20_000_000;
+/// Seeds that failed from here on failed with ScalingPolicies, where they draw some.
+const FIRST_SCALING: u64 = 21_000_000;
+/// How failures begin that only init containers bring about.
+const INIT: &str = "broken:";
 
 fn main() -> ExitCode {
     let mut trials = vec![
         Trial::test("a_seed_gives_the_same_trace_each_time", same_trace),
         Trial::test("all_faults_strike_within_the_seeds", all_faults),
+        plain("a_template_that_returns_unobserved_begins_no_new_step", rolled::returns),
+        plain("a_template_that_is_observed_late_is_rolled_from_when_it_came", rolled::observed_late),
     ];
     for first in (1..=SEEDS).step_by(usize::try_from(TOGETHER).unwrap()) {
         let last = first + TOGETHER - 1;
@@ -147,11 +213,20 @@ fn main() -> ExitCode {
     for (seed, faults, what) in ONCE_BAD {
         trials.push(Trial::test(format!("seed_{seed}_once_bad: {what}"), move || stays_good(seed, faults)));
     }
-    for (bug, hint, breaks) in SEEN_BY {
-        let name = BUGS.iter().find(|row| row.0 == bug).map(|row| row.1).unwrap();
-        trials.push(Trial::test(format!("seen: {name}"), move || seen(bug, name, hint, breaks)));
+    for (name, hint, breaks) in SEEN_BY {
+        let bug = Planted::named(name).unwrap();
+        trials.push(Trial::test(format!("seen: {name}"), move || seen(bug, hint, breaks)));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// A test that panics where it fails.
+fn plain(name: &str, test: fn()) -> Trial {
+    let run = move || {
+        test();
+        Ok(())
+    };
+    Trial::test(name, run)
 }
 
 fn good(seeds: impl Iterator<Item = u64>) -> Result<(), Failed> {
@@ -162,7 +237,11 @@ fn good(seeds: impl Iterator<Item = u64>) -> Result<(), Failed> {
 
 /// A seed is good with these faults.
 fn stays_good(seed: u64, faults: &str) -> Result<(), Failed> {
-    let report = Script { plan: Plan::named(seed, faults)?, ..Script::of(seed) }.run();
+    let script = Script { plan: Plan::named(seed, faults)?, ..Script::of(seed) };
+    // Most of them are from before there were all parts of the workloads in the runs.
+    let parts = [(FIRST_EXTENDED, Part::Extended), (FIRST_INIT, Part::Init), (FIRST_SCALING, Part::Scaling)];
+    let left_out = parts.iter().filter(|(first, _)| seed < *first);
+    let report = left_out.fold(script, |script, (_, part)| script.without(*part)).run();
     if report.failures.is_empty() { Ok(()) } else { Err(words(&[report]).into()) }
 }
 
@@ -196,10 +275,19 @@ fn all_faults() -> Result<(), Failed> {
 }
 
 /// A planted fault makes one of the seeds fail, in the way that it has to.
-fn seen(bug: Bug, name: &str, hint: u64, breaks: &str) -> Result<(), Failed> {
+fn seen(bug: &'static Planted, hint: u64, breaks: &str) -> Result<(), Failed> {
+    let name = bug.name;
+    // What has nothing to do with a part of the workloads is looked for in the runs that it was found in.
+    let parts = [
+        (Part::Extended, EXTENDED.iter().any(|kind| breaks.starts_with(kind))),
+        (Part::Init, breaks == INIT),
+        (Part::Scaling, bug.scaling.is_some()),
+    ];
     let mut otherwise = BTreeSet::new();
     for seed in std::iter::once(hint).chain(1..=SEARCHED) {
-        let report = Script { bug: Some(bug), ..Script::of(seed) }.run();
+        let script = Script { bug: Some(bug), ..Script::of(seed) };
+        let left_out = parts.iter().filter(|(_, is_needed)| !is_needed);
+        let report = left_out.fold(script, |script, (part, _)| script.without(*part)).run();
         if let Some(failure) = report.failures.iter().find(|failure| failure.starts_with(breaks)) {
             if hint != seed {
                 println!("{name} is now seen by seed {seed}: {failure}");

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use super::OnFailure;
 use crate::conditions::Condition;
@@ -20,6 +21,8 @@ pub struct PhasedRolloutStatus {
     /// being replaced, gate by gate. `Failed`: a gate has failed and the rollout stays where it is. `RollingBack`:
     /// the changed pods are being rolled back to the current revision. `RolledBack`: they have been rolled back.
     #[serde(skip_serializing_if = "Option::is_none")]
+    // Otherwise the description of the enum would replace that of the field.
+    #[cfg_attr(feature = "crd", schemars(with = "Phase"))]
     pub phase: Option<Phase>,
     /// A one-word reason for which the rollout waits.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +88,7 @@ pub struct PhasedRolloutStatus {
 }
 
 /// The phase of a rollout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum Phase {
     /// The target does not exist.
@@ -109,22 +112,9 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All phases with their spelling in the API.
-    pub const ALL: [(Self, &'static str); 9] = [
-        (Self::ErrorSTSNotFound, "ErrorSTSNotFound"),
-        (Self::ErrorCannotManage, "ErrorCannotManage"),
-        (Self::ErrorInvalid, "ErrorInvalid"),
-        (Self::Suspended, "Suspended"),
-        (Self::Updated, "Updated"),
-        (Self::Rolling, "Rolling"),
-        (Self::Failed, "Failed"),
-        (Self::RollingBack, "RollingBack"),
-        (Self::RolledBack, "RolledBack"),
-    ];
-
     /// The spelling in the API.
     pub fn word(self) -> &'static str {
-        Self::ALL.iter().find(|(phase, _)| *phase == self).map_or("Unknown", |(_, word)| word)
+        self.into()
     }
 }
 
@@ -132,7 +122,7 @@ impl Phase {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub struct Target {
-    /// The name of the StatefulSet.
+    /// The name of the managed StatefulSet, which is in the namespace of the PhasedRollout.
     pub name: String,
     /// The UID of the StatefulSet. One that was deleted and created again has another UID.
     pub uid: String,
@@ -194,7 +184,7 @@ pub struct GateStatus {
 }
 
 /// The state of a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum GateState {
     /// The pod that was released last does not have the new revision yet.
@@ -218,22 +208,9 @@ pub enum GateState {
 }
 
 impl GateState {
-    /// All states with their spelling in the API.
-    pub const ALL: [(Self, &'static str); 9] = [
-        (Self::WaitForPodToBeUpdated, "WaitForPodToBeUpdated"),
-        (Self::WaitForAllPodsToBeAvailable, "WaitForAllPodsToBeAvailable"),
-        (Self::WaitForInitialDelay, "WaitForInitialDelay"),
-        (Self::WaitForChecks, "WaitForChecks"),
-        (Self::PrometheusError, "PrometheusError"),
-        (Self::WaitForApproval, "WaitForApproval"),
-        (Self::Paused, "Paused"),
-        (Self::Passed, "Passed"),
-        (Self::Failed, "Failed"),
-    ];
-
     /// The spelling in the API.
     pub fn word(self) -> &'static str {
-        Self::ALL.iter().find(|(state, _)| *state == self).map_or("Unknown", |(_, word)| word)
+        self.into()
     }
 }
 
@@ -242,15 +219,15 @@ impl GateState {
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CheckStatus {
-    /// The name of the check.
+    /// The name of the check; `check` for the one in `spec.check`.
     pub name: String,
-    /// The number of consecutive passes.
+    /// The number of consecutive passes in this gate, up to now.
     #[serde(default)]
     pub consecutive_successful_checks: i32,
-    /// The number of consecutive failures.
+    /// The number of consecutive failures in this gate, up to now.
     #[serde(default)]
     pub consecutive_failed_checks: i32,
-    /// The number of failures in this gate.
+    /// The number of all failures in this gate, consecutive or not.
     #[serde(default)]
     pub total_failed_checks: i32,
     /// The number of consecutive queries without a usable answer.
@@ -266,6 +243,7 @@ pub struct CheckStatus {
     /// count. `Error`: there was no usable answer. `ConfigError`: the query cannot be sent until its address, its
     /// Secret or the like is changed. `Rejected`: the server refuses the query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "crd", schemars(with = "Verdict"))]
     pub last_verdict: Option<Verdict>,
     /// A human-readable summary of the last answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -279,7 +257,7 @@ pub struct CheckStatus {
 }
 
 /// The verdict on a query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr, VariantArray)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum Verdict {
     /// Passed.
@@ -299,14 +277,7 @@ pub enum Verdict {
 impl Verdict {
     /// The spelling in the API.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Pass => "Pass",
-            Self::Fail => "Fail",
-            Self::NoData => "NoData",
-            Self::Error => "Error",
-            Self::ConfigError => "ConfigError",
-            Self::Rejected => "Rejected",
-        }
+        self.into()
     }
 }
 
@@ -315,13 +286,13 @@ impl Verdict {
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
-    /// The revision that failed.
+    /// The name of the ControllerRevision that was being rolled out.
     pub revision: String,
     /// A one-word reason for the failure.
     pub reason: String,
     /// A human-readable explanation of the failure.
     pub message: String,
-    /// The time of the failure.
+    /// The time at which the gate failed.
     pub time: Timestamp,
     /// The action that was decided on: `Pause` or `Rollback`.
     pub action: OnFailure,
@@ -333,7 +304,7 @@ pub struct Failure {
 pub struct RevisionPods {
     /// The name of the revision. Empty for pods without the label `controller-revision-hash`.
     pub revision: String,
-    /// The number of pods.
+    /// The number of pods of this revision, available or not.
     pub pods: i32,
     /// The number of available pods.
     pub ready: i32,

@@ -39,8 +39,7 @@ fn main() {
         broken(screen) && screen.contains("of gated: Updated")
     });
     terminal.press("h");
-    let healed =
-        |screen: &str| screen.matches(" UpToDate").count() >= 3 && screen.matches(" new ready").count() == 12;
+    let healed = |screen: &str| screen.matches(" UpToDate").count() >= 3 && screen.matches('●').count() == 12;
     terminal.wait("the end of a healed one", healed);
     terminal.press("q");
     assert!(terminal.end().success(), "the playground ends well");

@@ -35,7 +35,6 @@ struct Kept {
 }
 
 impl ApiListener {
-    /// Binds the address.
     pub(super) async fn bind(address: IpAddr, port: u16, folder: &Folder) -> Result<Self> {
         let wanted = SocketAddr::new(address, port);
         let listener = TcpListener::bind(wanted)

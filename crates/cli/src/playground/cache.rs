@@ -1,4 +1,4 @@
-//! Sets, pods, revisions and PhasedRollouts, followed by the operator's own cache.
+//! Sets, pods, revisions and the objects of sts-plus, followed by the operator's own cache.
 //!
 //! Every change of a row makes a [`Snapshot`] of all rows, since lines report also what is over in a moment.
 //!
@@ -7,8 +7,9 @@
 //! which a pod has just appeared or terminates.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sts_plus_operator::shell::api::{Api, ApiError, Kind, Place};
@@ -27,7 +28,15 @@ use super::template::Template;
 use super::watches::MAX_WAITING_CHANGES;
 
 /// What the view is made of.
-const KINDS: [Kind; 4] = [Kind::StatefulSet, Kind::Pod, Kind::PhasedRollout, Kind::Revision];
+const KINDS: [Kind; 7] = [
+    Kind::StatefulSet,
+    Kind::Pod,
+    Kind::PhasedRollout,
+    Kind::Extended,
+    Kind::FissileExtended,
+    Kind::ScalingPolicy,
+    Kind::Revision,
+];
 
 /// Follows the rows and sends a change for each of theirs, until nobody receives them. The first one has all rows; `listed`
 /// is told when it was sent.
@@ -91,7 +100,7 @@ impl Snapshots {
         let Some(store) = self.store.get() else { return };
         // Each source has a thread. The rows are read while the queue is locked, so that no snapshot is older than the one
         // queued before it.
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = self.queue.lock();
         if queue.try_send(Snapshot::read(store)).is_err() {
             self.behind.notify_one();
         }
@@ -152,7 +161,7 @@ impl Rows {
     fn templates(&self, snapshot: &Snapshot) -> BTreeMap<Name, (Arc<str>, Arc<Template>)> {
         let sets = snapshot.sets().filter_map(|set| {
             let name = (set.namespace.to_string(), set.name.to_string());
-            let text = Arc::clone(&self.store.design(&set.namespace, &set.name)?.patch);
+            let text = Arc::clone(&self.store.set_spec(&set.namespace, &set.name)?.patch);
             let known = self.templates.get(&name).filter(|(known, _)| *known == text);
             let template = known.map_or_else(|| Template::parse(&text).into(), |(_, read)| Arc::clone(read));
             Some((name, (text, template)))

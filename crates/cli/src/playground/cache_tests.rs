@@ -140,27 +140,27 @@ async fn the_revisions_are_read_before_a_pod_that_appears_or_terminates_is_shown
     bench.revision("58aabb", 1).await;
     bench.revision("7966aa", 2).await;
     bench.pod("7966aa").await;
-    assert_eq!(bench.reported().await, ["00:00:00 pod/web-0 not scheduled (new revision 7966)"]);
+    assert_eq!(bench.reported().await, ["00:00:00 pod/web-0 not scheduled (update revision 7966)"]);
     bench.ready().await;
-    assert_eq!(bench.reported().await, ["00:00:00 pod/web-0 ready (new revision 7966)"]);
+    assert_eq!(bench.reported().await, ["00:00:00 pod/web-0 ready (update revision 7966)"]);
     // The status of the set still names 7966aa.
     bench.revision("99ccdd", 3).await;
     bench.delete().await;
-    assert_eq!(bench.reported().await, ["00:00:00 pod/web-0 terminating (old revision 7966)"]);
+    assert_eq!(bench.reported().await, ["00:00:00 pod/web-0 terminating (outdated revision 7966)"]);
     bench.release().await;
     assert_eq!(bench.reported().await, ["00:00:00 pod/web-0 deleted"]);
     bench.pod("99ccdd").await;
-    assert_eq!(bench.reported().await, ["00:00:00 pod/web-0 not scheduled (new revision 99cc)"]);
+    assert_eq!(bench.reported().await, ["00:00:00 pod/web-0 not scheduled (update revision 99cc)"]);
     // A template that comes back has a higher number than before.
     let body = json!({ "revision": 4 });
     let revisions = api(&bench.client, "apps", "ControllerRevision");
     revisions.patch("web-7966aa", &PatchParams::default(), &Patch::Merge(body)).await.unwrap();
     bench.delete().await;
-    assert_eq!(bench.reported().await, ["00:00:00 pod/web-0 terminating (old revision 99cc)"]);
+    assert_eq!(bench.reported().await, ["00:00:00 pod/web-0 terminating (outdated revision 99cc)"]);
     bench.release().await;
     assert_eq!(bench.reported().await, ["00:00:00 pod/web-0 deleted"]);
     bench.pod("7966aa").await;
-    assert_eq!(bench.reported().await, ["00:00:00 pod/web-0 not scheduled (new revision 7966)"]);
+    assert_eq!(bench.reported().await, ["00:00:00 pod/web-0 not scheduled (update revision 7966)"]);
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use sts_plus_cluster::controllers;
 use sts_plus_cluster::machinery::service::Server;
 use sts_plus_cluster::nodes::network::{Loopback, Network};
 use sts_plus_cluster::nodes::{Config, Delay, Diary, HollowNodes, Node, Placement, Running};
+use sts_plus_operator::hooks::Hooks;
 use sts_plus_operator::operator::{self, Controllers, Settings};
 use sts_plus_operator::outbound::{Dial, Dialled, Reach, Stream, Tcp};
 use sts_plus_operator::shell::cache::Scope;
@@ -22,7 +23,7 @@ use sts_plus_planner::statefulset::world::Features;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::metrics;
+use super::{ingester, metrics};
 
 /// The zones, a node in each.
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
@@ -66,6 +67,7 @@ impl Cluster {
         }
         let network = Network::new();
         metrics::start(&network, client.clone());
+        ingester::start(&network, client.clone(), fast);
         let [start_delay, ready_delay, stop_delay] = if fast { FAST } else { PACE };
         let config = Config {
             network: Some(network.clone()),
@@ -97,13 +99,18 @@ impl Cluster {
     }
 }
 
+/// The image of the init container of a lock. Nothing is pulled by simulated nodes.
+const IMAGE: &str = "sts-plus:playground";
+
 fn settings(network: Network) -> Settings {
     Settings {
         scope: Scope::Cluster,
         controllers: Controllers::all(),
         features: Features::default(),
+        image: Some(IMAGE.into()),
         // Pods, and what the user runs beside the playground, listen on loopback.
         reach: Reach { loopback: true, link_local: false },
+        hooks: Hooks::default(),
         dial: Arc::new(PodNetworkFirst { network }),
         surroundings: Surroundings::default(),
         lease: None,

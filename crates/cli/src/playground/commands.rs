@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use sts_plus_api::keys;
 use sts_plus_operator::view::{Group, PodState, Set};
 
+use super::commands_extended as extended;
+use super::commands_scaling as scaling;
+use super::demo::Demo;
 use super::metrics;
 use super::observed::Observed;
 use super::template::{FAULT, Template, VERSION};
@@ -13,7 +16,7 @@ use super::template::{FAULT, Template, VERSION};
 pub(super) const NAMESPACE: &str = "default";
 
 /// The fault by which a version is broken.
-const CRASH: &str = "crash-loop";
+pub(super) const CRASH: &str = "crash-loop";
 
 /// A key that changes the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,20 +27,57 @@ pub(super) enum Key {
     PauseOrResume,
     Kill,
     MetricBadOrGood,
+    NextVersion,
+    BreakVersion,
+    HealVersion,
+    ChangeConfig,
+    FailOrRestoreActive,
+    PauseOrResumeVersions,
+    KillActive,
+    ScaleDown,
+    ScaleUp,
+    FailOrRestoreStorage,
+    PauseOrResumeScaling,
+    KillLeaving,
 }
 
 impl Key {
-    /// The key with this character.
-    pub(super) fn of(character: char) -> Option<Self> {
-        Some(match character {
-            'n' => Self::NextRollout,
-            'b' => Self::Break,
-            'h' => Self::Heal,
-            'p' => Self::PauseOrResume,
-            'k' => Self::Kill,
-            'm' => Self::MetricBadOrGood,
+    /// The key with this character in a demo.
+    pub(super) fn of(character: char, demo: Demo) -> Option<Self> {
+        Some(match (demo, character) {
+            (Demo::Rollouts, 'n') => Self::NextRollout,
+            (Demo::Rollouts, 'b') => Self::Break,
+            (Demo::Rollouts, 'h') => Self::Heal,
+            (Demo::Rollouts, 'p') => Self::PauseOrResume,
+            (Demo::Rollouts, 'k') => Self::Kill,
+            (Demo::Rollouts, 'm') => Self::MetricBadOrGood,
+            (Demo::Extended, 'n') => Self::NextVersion,
+            (Demo::Extended, 'b') => Self::BreakVersion,
+            (Demo::Extended, 'h') => Self::HealVersion,
+            (Demo::Extended, 'c') => Self::ChangeConfig,
+            (Demo::Extended, 'f') => Self::FailOrRestoreActive,
+            (Demo::Extended, 'p') => Self::PauseOrResumeVersions,
+            (Demo::Extended, 'k') => Self::KillActive,
+            (Demo::Scaling, 'd') => Self::ScaleDown,
+            (Demo::Scaling, 'u') => Self::ScaleUp,
+            (Demo::Scaling, 'f') => Self::FailOrRestoreStorage,
+            (Demo::Scaling, 'p') => Self::PauseOrResumeScaling,
+            (Demo::Scaling, 'k') => Self::KillLeaving,
             _ => return None,
         })
+    }
+}
+
+/// What each key of a demo does, in a line.
+pub(super) const fn help(demo: Demo) -> &'static str {
+    match demo {
+        Demo::Rollouts => "n next  b break  h heal  p pause/resume  k kill pod  m metric bad/good  q quit",
+        Demo::Extended => {
+            "n next version  b break  h heal  c config  f fail/restore active  k kill active  p pause/resume  q quit"
+        }
+        Demo::Scaling => {
+            "d scale down  u scale up  f fail/restore storage  k kill leaving pod  p pause/resume  q quit"
+        }
     }
 }
 
@@ -46,29 +86,34 @@ impl Key {
 pub(super) struct Command {
     /// As it would be typed.
     pub(super) line: String,
-    requests: Vec<Request>,
+    pub(super) requests: Vec<Request>,
 }
 
 /// A request that kubectl would send.
 #[derive(Clone, Debug, PartialEq)]
-struct Request {
-    kind: Kind,
-    name: String,
-    verb: Verb,
+pub(super) struct Request {
+    pub(super) kind: Kind,
+    pub(super) name: String,
+    pub(super) verb: Verb,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     StatefulSet,
     Pod,
     ConfigMap,
+    Extended,
+    ScalingPolicy,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Verb {
+pub(super) enum Verb {
     /// With the field manager that kubectl uses for that command.
     Merge(&'static str, Value),
     Strategic(&'static str, Value),
+    Json(&'static str, Value),
+    /// A merge patch of the scale subresource.
+    Scale(&'static str, Value),
     Delete,
 }
 
@@ -78,6 +123,8 @@ impl Kind {
             Self::StatefulSet => GroupVersionKind::gvk("apps", "v1", "StatefulSet"),
             Self::Pod => GroupVersionKind::gvk("", "v1", "Pod"),
             Self::ConfigMap => GroupVersionKind::gvk("", "v1", "ConfigMap"),
+            Self::Extended => GroupVersionKind::gvk("sts.plus", "v1alpha1", "ExtendedStatefulSet"),
+            Self::ScalingPolicy => GroupVersionKind::gvk("sts.plus", "v1alpha1", "ScalingPolicy"),
         })
     }
 }
@@ -91,6 +138,18 @@ pub(super) fn command(key: Key, observed: &Observed, turn: usize) -> Result<Comm
         Key::PauseOrResume => pause_or_resume(observed),
         Key::Kill => kill(observed, turn),
         Key::MetricBadOrGood => switch_metric(observed),
+        Key::NextVersion => extended::next_version(observed),
+        Key::BreakVersion => extended::set_fault(observed, true),
+        Key::HealVersion => extended::set_fault(observed, false),
+        Key::ChangeConfig => extended::change_config(observed),
+        Key::FailOrRestoreActive => extended::fail_or_restore_active(observed),
+        Key::PauseOrResumeVersions => extended::pause_or_resume(observed),
+        Key::KillActive => extended::kill_active(observed),
+        Key::ScaleDown => scaling::down(observed),
+        Key::ScaleUp => scaling::up(observed),
+        Key::FailOrRestoreStorage => scaling::switch_storage(observed),
+        Key::PauseOrResumeScaling => scaling::pause_or_resume(observed),
+        Key::KillLeaving => scaling::kill_leaving(observed),
     }
 }
 
@@ -180,10 +239,28 @@ pub(super) async fn run(client: &kube::Client, command: &Command) -> kube::Resul
             Verb::Strategic(manager, body) => {
                 drop(api.patch(name, &by(manager), &Patch::Strategic(body)).await?);
             }
+            Verb::Json(manager, body) => json_patch(client, &api, name, (manager, body)).await?,
+            Verb::Scale(manager, body) => {
+                drop(api.patch_scale(name, &by(manager), &Patch::Merge(body)).await?);
+            }
             Verb::Delete => drop(api.delete(name, &DeleteParams::default()).await?),
         }
     }
     Ok(())
+}
+
+/// kube has this kind of patch only with a crate of its own for the operations, which are ready-made here.
+async fn json_patch(
+    client: &kube::Client,
+    api: &Api<DynamicObject>,
+    name: &str,
+    (manager, body): (&str, &Value),
+) -> kube::Result<()> {
+    let request = http::Request::patch(format!("{}/{name}?fieldManager={manager}", api.resource_url()))
+        .header(http::header::CONTENT_TYPE, "application/json-patch+json")
+        .body(body.to_string().into_bytes())
+        .map_err(|error| kube::Error::BuildRequest(kube::core::request::Error::BuildRequest(error)))?;
+    client.request_text(request).await.map(drop)
 }
 
 #[cfg(test)]

@@ -83,7 +83,10 @@ fn the_metric_is_bad_and_good_in_turn() {
 fn in_an_empty_cluster_every_key_says_why_it_does_nothing() {
     let nothing = Sample::default();
     for key in ['n', 'b', 'h', 'p', 'k', 'm'] {
-        assert!(!command(Key::of(key).unwrap(), &nothing.0, 0).unwrap_err().is_empty(), "{key}");
+        assert!(
+            !command(Key::of(key, Demo::Rollouts).unwrap(), &nothing.0, 0).unwrap_err().is_empty(),
+            "{key}"
+        );
     }
-    assert_eq!(Key::of('x'), None);
+    assert_eq!(Key::of('x', Demo::Rollouts), None);
 }

@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use sts_plus_operator::view::PodState;
 
+use super::commands::help;
 use super::layout::{Cell, Column, Layout, Workload, clock};
 
 /// Lines that a sentence may take before it is cut.
@@ -20,10 +21,6 @@ const MIN_REASON_LINES: usize = 3;
 /// The space between two columns.
 const GUTTER: &str = " ";
 
-/// What each key does.
-pub(super) const KEYS: &str =
-    "n next  b break  h heal  p pause/resume  k kill pod  m metric bad/good  q quit";
-
 /// How states are styled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
@@ -36,6 +33,7 @@ impl Look {
             PodState::Ready => (Color::Green, Modifier::empty()),
             PodState::NotReady | PodState::Settling => (Color::Yellow, Modifier::empty()),
             PodState::Terminating => (Color::Cyan, Modifier::DIM),
+            PodState::Leaving => (Color::Cyan, Modifier::empty()),
             PodState::Broken => (Color::Red, Modifier::BOLD),
         };
         self.style(colour, modifier)
@@ -56,7 +54,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, layout: &Layout, look: Look) {
         bottom.extend(lines.map(|line| Line::styled(line, Style::new().add_modifier(Modifier::BOLD))));
     }
     bottom.extend(
-        wrap(KEYS, width, MAX_COMMAND_LINES)
+        wrap(help(layout.demo), width, MAX_COMMAND_LINES)
             .into_iter()
             .map(|line| Line::styled(line, Style::new().add_modifier(Modifier::REVERSED))),
     );
@@ -165,10 +163,12 @@ fn column_lines(column: &Column, width: usize, headings: Headings, look: Look) -
     lines
 }
 
-/// `● 0 7d9c new ready`
+/// `● 0 7d9c ready`, or `● 0 58aa ready outdated`. Of a pod that is terminating it does not matter any more.
 fn cell_span(cell: &Cell, width: usize, look: Look) -> Span<'static> {
     let Cell { ordinal, revision, word, .. } = cell;
-    let text = format!("{} {ordinal} {revision} {} {word}", cell.mark(), cell.age());
+    let is_shown = cell.outdated && cell.state != PodState::Terminating;
+    let outdated = if is_shown { " outdated" } else { "" };
+    let text = format!("{} {ordinal} {revision} {word}{outdated}", cell.mark());
     Span::styled(fit(&text, width), look.state(cell.state))
 }
 

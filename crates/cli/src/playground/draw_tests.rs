@@ -2,6 +2,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 
+use super::super::demo::Demo;
 use super::super::samples::{Health, Sample};
 use super::*;
 
@@ -71,15 +72,48 @@ fn a_broken_version() {
         "store-zone-a",
         "zone-a",
         "PodBroken",
-        "store-zone-a-1 of the new revision is broken (CrashLoopBackOff): nothing more is rolled",
+        "Blocked: a pod of revision store-zone-a-7966aa is broken (store-zone-a-1 is in CrashLoopBackOff).",
     );
     sample.pod("store-zone-a-1", "zone-a", "7966aa", Health::Crashing);
-    sample.event("StatefulSet", "store-zone-a", "PodBroken", "store-zone-a-1 of the new revision is broken");
+    sample.event(
+        "StatefulSet",
+        "store-zone-a",
+        "PodBroken",
+        "Blocked: a pod of revision store-zone-a-7966aa is broken.",
+    );
     let mut layout = layout_of(&sample);
     let body = r#"{"spec":{"template":{"metadata":{"annotations":{"hollow.sts.plus/fault":"crash-loop"}}}}}"#;
     layout.last =
         Some(format!("$ kubectl patch statefulset store-zone-a store-zone-b --type merge -p '{body}'"));
     compare("broken-80x24", &layout, (80, 24));
+}
+
+/// `web` starts its second version in the first zone, and `db` has lost its active pod to the next one.
+fn extended() -> Layout {
+    let mut sample = Sample::extended();
+    sample.child("web-z0-v2", "zone-a", 2);
+    sample.version("web", 1, 2, "VersionStarting");
+    sample.pod("web-z0-v2-1", "zone-a", "7966aa", Health::Starting);
+    sample.active("db", Some("db-z0-1"));
+    sample.event("ExtendedStatefulSet", "db", "ActivePod", "Pod db-z0-1 is the active one.");
+    let last = Some("$ kubectl annotate pod db-z0-0 'hollow.sts.plus/http=/leader 503'".to_owned());
+    Layout { demo: Demo::Extended, last, ..layout_of(&sample) }
+}
+
+#[test]
+fn a_version_that_starts_beside_the_one_before_and_an_active_pod() {
+    compare("extended-80x24", &extended(), (80, 24));
+    compare("extended-120x40", &extended(), (120, 40));
+}
+
+#[test]
+fn a_pod_that_flushes_before_it_is_removed() {
+    let mut sample = Sample::scaling();
+    sample.drains("ingester-2");
+    sample.event("ScalingPolicy", "ingester", "Draining", "ingester-2 drains: flushing 40 chunks.");
+    let last = Some("$ kubectl scale scp ingester --replicas=2".to_owned());
+    let layout = Layout { demo: Demo::Scaling, last, ..layout_of(&sample) };
+    compare("scaling-80x24", &layout, (80, 24));
 }
 
 #[test]

@@ -2,14 +2,27 @@
 
 use std::path::Path;
 
-/// With the workloads.
-const WITH_DEMO: [&str; 3] = [
+use super::demo::Demo;
+
+/// With a rollout group and a PhasedRollout.
+const ROLLOUTS: [&str; 3] = [
     "kubectl get pods -o wide",
     "kubectl describe phasedrollout gated",
     "kubectl scale statefulset store-zone-b --replicas=4",
 ];
 
-/// Without them, in the root of a checkout.
+/// With ExtendedStatefulSets.
+const EXTENDED: [&str; 3] =
+    ["kubectl get ests,statefulsets,pods", "kubectl describe ests web", "kubectl scale ests db --replicas=3"];
+
+/// With a ScalingPolicy.
+const SCALING: [&str; 3] = [
+    "kubectl get scp,statefulsets,pods",
+    "kubectl describe scp ingester",
+    "kubectl scale scp ingester --replicas=4",
+];
+
+/// Without workloads, in the root of a checkout.
 const WITHOUT: [&str; 3] =
     ["kubectl get nodes", "kubectl api-resources", "kubectl apply --server-side -f examples/playground"];
 
@@ -20,9 +33,15 @@ pub(super) struct Guide {
 }
 
 impl Guide {
-    pub(super) fn new(kubeconfig: &Path, has_demo: bool) -> Self {
+    pub(super) fn new(kubeconfig: &Path, demo: Option<Demo>) -> Self {
         let setting = format!("KUBECONFIG={}", quoted(&kubeconfig.to_string_lossy()));
-        Self { setting, commands: if has_demo { WITH_DEMO } else { WITHOUT } }
+        let commands = match demo {
+            Some(Demo::Rollouts) => ROLLOUTS,
+            Some(Demo::Extended) => EXTENDED,
+            Some(Demo::Scaling) => SCALING,
+            None => WITHOUT,
+        };
+        Self { setting, commands }
     }
 
     /// For a screen: the setting, then the commands.

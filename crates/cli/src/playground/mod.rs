@@ -14,10 +14,13 @@ mod api_listener;
 mod cache;
 mod cluster;
 mod commands;
+mod commands_extended;
+mod commands_scaling;
 mod demo;
 mod draw;
 mod folder;
 mod guide;
+mod ingester;
 mod layout;
 mod lines;
 mod metrics;
@@ -49,6 +52,7 @@ use tokio::time::Instant;
 use api_listener::ApiListener;
 use cluster::Cluster;
 use commands::Key;
+use demo::{Demo, Opening};
 use folder::Folder;
 use guide::Guide;
 use layout::Layout;
@@ -70,6 +74,9 @@ pub(crate) struct Arguments {
     /// Keep the cluster and its kubeconfig in this folder [default: a temporary folder]
     #[arg(long, env = "STS_PLUS_DATA_DIR", value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
+    /// The workloads to start with
+    #[arg(long, value_enum, default_value_t, conflicts_with = "no_demo")]
+    demo: Demo,
     /// Start without workloads
     #[arg(long)]
     no_demo: bool,
@@ -96,13 +103,17 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     stop_on_signals(&stop)?;
     let has_panicked = stop_on_panic(stop);
     let cluster = Cluster::start(&server, diary, arguments.fast).await?;
-    let starts_rollout = !arguments.no_demo && demo::apply_once(&cluster.client).await?;
-    let guide = Guide::new(&listener.kubeconfig(&folder)?, !arguments.no_demo);
-    let playground = Playground { address: listener.url.clone(), guide, starts_rollout };
+    let demo = (!arguments.no_demo).then_some(arguments.demo);
+    let opening = match demo {
+        Some(demo) if demo.apply_once(&cluster.client).await? => Opening::of(demo),
+        _ => Opening::none(),
+    };
+    let guide = Guide::new(&listener.kubeconfig(&folder)?, demo);
+    let playground = Playground { address: listener.url.clone(), guide, demo: demo.unwrap_or_default() };
     let (close, closed) = watch::channel(false);
     let mut listening = JoinSet::new();
     listener.serve(server, closed, &mut listening);
-    let result = playground.run(&cluster.client, stopped).await;
+    let result = playground.run(&cluster.client, opening, stopped).await;
     cluster.stop().await;
     close.send_replace(true);
     tokio::time::timeout(CLOSE_LIMIT, listening.join_next()).await.ok();
@@ -128,19 +139,23 @@ fn server(folder: &Folder) -> Result<Server> {
 struct Playground {
     address: String,
     guide: Guide,
-    /// Whether the first rollout starts without a key.
-    starts_rollout: bool,
+    /// Whose keys there are.
+    demo: Demo,
 }
 
 impl Playground {
     /// Shows changes and runs the commands of keys, until `stopped` turns true or the user quits.
-    async fn run(self, client: &kube::Client, mut stopped: watch::Receiver<bool>) -> Result<()> {
+    async fn run(
+        self,
+        client: &kube::Client,
+        mut opening: Opening,
+        mut stopped: watch::Receiver<bool>,
+    ) -> Result<()> {
         let mut display = Display::open(&self.address, &self.guide)?;
         let mut inputs = display.inputs();
         let mut tasks = JoinSet::new();
         let mut changes = watches::follow(client, &mut tasks);
         let mut observed = Observed::default();
-        let mut waits_for_pods = self.starts_rollout;
         let (mut last, mut turn) = (None, 0);
         let mut due = Some(Instant::now());
         loop {
@@ -149,7 +164,7 @@ impl Playground {
                 // The sender lives as long as the process.
                 _ = stopped.wait_for(|stop| *stop) => return Ok(()),
                 input = inputs.recv() => match input {
-                    Some(Input::Key(character)) => key = Key::of(character),
+                    Some(Input::Key(character)) => key = Key::of(character, self.demo),
                     Some(Input::Resized) => due = Some(Instant::now()),
                     Some(Input::Quit) | None => return Ok(()),
                 },
@@ -175,9 +190,9 @@ impl Playground {
                     due = wait.and_then(|wait| Instant::now().checked_add(wait));
                 }
             }
-            if waits_for_pods && demo::is_ready(&observed) {
-                waits_for_pods = false;
-                key = Some(Key::NextRollout);
+            match key {
+                Some(_) => opening.end(),
+                None => key = opening.next(&observed),
             }
             if let Some(key) = key {
                 let (command, shown) = press(client, key, &observed, turn).await;
@@ -195,7 +210,7 @@ impl Playground {
     fn show(&self, display: &mut Display, observed: &mut Observed, last: Option<&String>) -> Result<bool> {
         observed.refresh(Timestamp::now());
         let (address, tries, last) = (self.address.clone(), self.guide.short(), last.cloned());
-        let layout = Layout { address, tries, last, ..Layout::new(observed) };
+        let layout = Layout { address, tries, last, demo: self.demo, ..Layout::new(observed) };
         display.show(&layout).context("cannot write to the terminal")
     }
 }

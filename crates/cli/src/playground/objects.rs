@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sts_plus_api::keys;
 
-use super::template::ZONE;
+use super::template::{HTTP, ZONE};
 
 /// Namespace and name.
 pub(super) type Name = (String, String);
@@ -25,6 +25,7 @@ pub(super) struct Metadata {
     namespace: String,
     uid: String,
     labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
 }
 
 impl Metadata {
@@ -33,7 +34,6 @@ impl Metadata {
     }
 }
 
-/// A node.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Node {
     metadata: Metadata,
@@ -51,7 +51,7 @@ impl Object for Node {
     }
 }
 
-/// The node of a pod, and nothing else of it.
+/// The node of a pod and the answers that its annotation sets, and nothing else of it.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Scheduled {
     metadata: Metadata,
@@ -76,9 +76,13 @@ impl Scheduled {
     pub(super) fn node_of(&self, uid: &str) -> Option<&str> {
         self.spec.node_name.as_deref().filter(|_| self.metadata.uid == uid)
     }
+
+    /// Whether an annotation sets its answers to HTTP requests.
+    pub(super) fn has_answers(&self) -> bool {
+        self.metadata.annotations.contains_key(HTTP)
+    }
 }
 
-/// A ConfigMap.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct ConfigMap {
     metadata: Metadata,
@@ -92,7 +96,6 @@ impl Object for ConfigMap {
     }
 }
 
-/// An event.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Event {

@@ -4,9 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use sts_plus_api::extended::Group;
 use sts_plus_operator::view::{Location, Snapshot, View};
 use sts_plus_planner::pod::PodRow;
 
+use super::commands::NAMESPACE;
+use super::commands_extended::CONFIG;
+use super::ingester::STORAGE;
 use super::metrics;
 use super::objects::{ConfigMap, Event, Name, Node, Object, Scheduled};
 use super::template::Template;
@@ -33,8 +37,12 @@ pub(super) struct Observed {
     /// The nodes of pods. The rows of the operator do not hold them: every pod of every cluster would pay for a field that
     /// no decision reads. So the playground, whose clusters are small, follows pods once more for this field alone.
     scheduled: BTreeMap<Name, Scheduled>,
+    /// The templates of the ExtendedStatefulSets of our own group.
+    pub(super) extended: BTreeMap<Name, Template>,
     /// The playground's metrics.
     pub(super) metrics: BTreeMap<String, String>,
+    /// The data of the ConfigMap that the keys of the demo change.
+    pub(super) config: BTreeMap<String, String>,
     /// The last ones, the latest last.
     pub(super) reasons: VecDeque<Reason>,
     /// How many reasons there have been, those included that are no longer kept.
@@ -70,6 +78,7 @@ impl Observed {
         match change {
             Change::Rows { snapshot, templates } => {
                 (self.snapshot, self.templates) = (snapshot, templates);
+                self.extended = self.extended_templates();
                 self.refresh(now);
             }
             Change::Nodes(seen) => take(&mut self.nodes, seen),
@@ -78,6 +87,8 @@ impl Observed {
                 self.metrics = map.data;
             }
             Change::ConfigMaps(Seen::Deleted(name)) if name == metrics::config_map() => self.metrics.clear(),
+            Change::ConfigMaps(Seen::Object(map)) if is_config(&map.name()) => self.config = map.data,
+            Change::ConfigMaps(Seen::Deleted(name)) if is_config(&name) => self.config.clear(),
             Change::Events(Seen::Object(event)) if event.is_reason() && !self.is_repetition(&event) => {
                 self.report(event.at().unwrap_or(now), event.text());
             }
@@ -90,6 +101,21 @@ impl Observed {
         self.view = View::of(&self.snapshot, |pod| self.location(pod), now);
     }
 
+    fn extended_templates(&self) -> BTreeMap<Name, Template> {
+        let own = self.snapshot.extended().filter(|row| row.group == Group::StsPlus);
+        let read = own.filter_map(|row| {
+            let template = Template::of(&row.spec.as_ref().ok()?.template());
+            Some(((row.namespace.to_string(), row.name.to_string()), template))
+        });
+        read.collect()
+    }
+
+    /// The names of the pods of a namespace whose annotation sets their answers to HTTP requests.
+    pub(super) fn pods_with_answers(&self, namespace: &str) -> Vec<String> {
+        let told = self.scheduled.iter().filter(|((place, _), pod)| place == namespace && pod.has_answers());
+        told.map(|((_, name), _)| name.clone()).collect()
+    }
+
     /// Where a pod runs. A pod of the same name that was there before it may still be the one in `scheduled`.
     fn location(&self, pod: &PodRow) -> Option<Location> {
         let scheduled = self.scheduled.get(&(pod.namespace.to_string(), pod.name.to_string()))?;
@@ -98,13 +124,14 @@ impl Observed {
         Some(Location { node: node.to_owned(), zone: zone.map(str::to_owned) })
     }
 
-    /// Whether an event is about a set with a PhasedRollout, which has every event of its set as well.
+    /// Whether an event is about a set with a PhasedRollout, or about one in no group with a ScalingPolicy: those have every
+    /// event of their set as well.
     fn is_repetition(&self, event: &Event) -> bool {
         event.set().is_some_and(|(namespace, name)| {
-            self.view
-                .rollouts
-                .iter()
-                .any(|rollout| (&rollout.namespace, &rollout.target) == (&namespace, &name))
+            let (view, set) = (&self.view, (&namespace, &name));
+            let is_lone = || view.sets.iter().any(|lone| (&lone.namespace, &lone.set.name) == set);
+            view.rollouts.iter().any(|rollout| (&rollout.namespace, &rollout.target) == set)
+                || (view.scaling.iter().any(|policy| (&policy.namespace, &policy.target) == set) && is_lone())
         })
     }
 
@@ -127,10 +154,13 @@ impl Observed {
         zones.into_iter().collect()
     }
 
-    /// The template of a set.
     pub(super) fn template(&self, namespace: &str, set: &str) -> Option<&Template> {
         self.templates.get(&(namespace.to_owned(), set.to_owned())).map(|template| &**template)
     }
+}
+
+fn is_config((namespace, name): &Name) -> bool {
+    namespace == NAMESPACE && [CONFIG, STORAGE].contains(&&**name)
 }
 
 fn take<O: Object>(objects: &mut BTreeMap<Name, O>, seen: Seen<O>) {

@@ -20,6 +20,9 @@ fn pod(uid: &str) -> PodRow {
         terminated_restarts: None,
         running: false,
         named: true,
+        numbered: false,
+        ip: None,
+        zones: None,
         volumes: Arc::default(),
     }
 }

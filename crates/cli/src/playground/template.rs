@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 /// The label by which a node names its zone, and a template asks for one.
 pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
@@ -13,7 +14,9 @@ pub(super) const VERSION: &str = "VERSION";
 /// The annotation by which hollow pods fail on demand.
 pub(super) const FAULT: &str = "hollow.sts.plus/fault";
 
-/// A pod template.
+/// The annotation that sets the answers of hollow pods to HTTP requests.
+pub(super) const HTTP: &str = "hollow.sts.plus/http";
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Template {
@@ -38,6 +41,7 @@ struct PodSpec {
 #[serde(default)]
 struct Container {
     name: String,
+    image: String,
     env: Vec<Variable>,
 }
 
@@ -63,6 +67,16 @@ impl Template {
     /// Reads a template as the operator caches it, which is as a revision has it; an empty one where that fails.
     pub(super) fn parse(patch: &str) -> Self {
         serde_json::from_str::<Patch>(patch).map(|patch| patch.spec.template).unwrap_or_default()
+    }
+
+    /// Reads the template of a StatefulSet, as an ExtendedStatefulSet has it; an empty one where that fails.
+    pub(super) fn of(set: &Value) -> Self {
+        Patch::deserialize(set).map(|patch| patch.spec.template).unwrap_or_default()
+    }
+
+    /// The image of the first container.
+    pub(super) fn image(&self) -> Option<&str> {
+        self.spec.containers.first().map(|container| &*container.image)
     }
 
     /// Whether it makes pods fail.

@@ -110,7 +110,9 @@ fn a_data_folder_that_is_in_use_is_refused() {
 #[test]
 fn a_playground_goes_on_where_it_was_left() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let is_done = |screen: &str| screen.matches(" new ready").count() == 12;
+    // Events speak of outdated pods, too.
+    let is_outdated = |line: &str| line.contains('●') && line.contains("outdated");
+    let is_done = |screen: &str| screen.matches('●').count() == 12 && !screen.lines().any(is_outdated);
     let mut terminal = start(&folder);
     terminal.wait("the first rollout", |screen| screen.contains("VERSION=2"));
     terminal.wait("its end", is_done);

@@ -10,6 +10,7 @@ mod bad_input;
 mod piped;
 mod pty;
 mod screen;
+mod steer;
 
 use std::process::Command;
 

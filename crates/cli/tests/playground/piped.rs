@@ -8,7 +8,7 @@ use crate::playground;
 use crate::pty::{DEADLINE, Terminal};
 
 /// A process that is stopped when the test ends, however it ends.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -17,23 +17,12 @@ impl Drop for Running {
     }
 }
 
-#[test]
-fn there_is_a_line_for_each_thing_that_happens_and_no_escape_code() {
-    let mut command = playground(&["--fast", "--port", "0"]);
-    let mut running = Running(command.stdout(Stdio::piped()).spawn().expect("the binary runs"));
+/// Reads the lines of a playground until each of these has been seen, in any order.
+pub(crate) fn read_until(running: &mut Running, missing: &[&str]) -> Vec<String> {
     let lines = BufReader::new(running.0.stdout.take().expect("piped")).lines().map_while(Result::ok);
     let (sender, received) = mpsc::channel();
     std::thread::spawn(move || lines.for_each(|line| drop(sender.send(line))));
-    let mut missing = vec![
-        "sts-plus playground at https://127.0.0.1:",
-        "KUBECONFIG=",
-        "pod/store-zone-a-0 terminating (old revision ",
-        "pod/store-zone-a-0 ready (new revision ",
-        "$ kubectl set env statefulset --all VERSION=2",
-        "statefulset/store-zone-a Rolling: Rolling to revision store-zone-a-",
-        "statefulset/store-zone-b Rolling: Rolling to revision store-zone-b-",
-        "phasedrollout/gated RolloutCompleted: All pods are of revision gated-",
-    ];
+    let mut missing = missing.to_vec();
     let mut told: Vec<String> = Vec::new();
     while !missing.is_empty() {
         match received.recv_timeout(DEADLINE) {
@@ -44,6 +33,92 @@ fn there_is_a_line_for_each_thing_that_happens_and_no_escape_code() {
             Err(_) => assert!(missing.is_empty(), "{missing:?} not in\n{}", told.join("\n")),
         }
     }
+    told
+}
+
+#[test]
+fn the_demo_of_extended_stateful_sets_shows_all_of_it_in_lines_without_a_key() {
+    let mut command = playground(&["--fast", "--port", "0", "--demo", "extended"]);
+    let mut running = Running(command.stdout(Stdio::piped()).spawn().expect("the binary runs"));
+    let told = read_until(
+        &mut running,
+        &[
+            "kubectl describe ests web",
+            // A version beside the one before, zone after zone.
+            "EXTENDED STATEFULSET web: version 1, update to version 2, VersionStarting",
+            "extendedstatefulset/web VersionCreated: Created StatefulSet web-z1-v2 of version 2.",
+            "pod/web-z0-v2-0 ready (update revision ",
+            "pod/web-z0-v1-0 deleted",
+            "EXTENDED STATEFULSET web: version 2, Ready",
+            // A change of the configuration, zone after zone.
+            r#"$ kubectl patch configmap db-config --type merge -p '{"data":{"log_level":"debug"}}'"#,
+            "statefulset/db-z0 Rolling: Rolling to revision db-z0-",
+            "statefulset/db-z1 Rolling: Rolling to revision db-z1-",
+            "EXTENDED STATEFULSET db: version 2, Ready",
+            // A failover, and back.
+            " 'hollow.sts.plus/http=/leader 503'",
+            " hollow.sts.plus/http-",
+        ],
+    );
+    let position = |words: &str| told.iter().position(|line| line.contains(words)).expect("just seen");
+    let order =
+        ["web:2", r#""log_level":"debug""#, "http=/leader 503", "hollow.sts.plus/http-"].map(position);
+    assert!(order.is_sorted(), "{order:?}\n{}", told.join("\n"));
+    // The pod that fails is not the one that is active when it passes again.
+    let active = |line: &String| {
+        line.split_once(" pod/")?.1.split_once(" ready active").map(|(pod, _)| pod.to_owned())
+    };
+    let [failed_at, restored_at] = [order[2], order[3]];
+    let failed = told[failed_at].split_whitespace().nth(5).expect("a pod").to_owned();
+    let next = told[failed_at..restored_at].iter().find_map(active).expect("another pod is active");
+    assert_ne!(next, failed);
+    let killed = Command::new("kill").arg(running.0.id().to_string()).status().expect("kill runs");
+    assert!(killed.success());
+    assert!(running.0.wait().expect("a program that was started").success());
+}
+
+#[test]
+fn the_demo_of_scaling_policies_shows_a_pod_that_leaves_in_lines_without_a_key() {
+    let mut command = playground(&["--fast", "--port", "0", "--demo", "scaling"]);
+    let mut running = Running(command.stdout(Stdio::piped()).spawn().expect("the binary runs"));
+    let told = read_until(
+        &mut running,
+        &[
+            "kubectl describe scp ingester",
+            "SCALING POLICY ingester: 3 replicas wanted, 3 present, 3 Ready, Ready",
+            "$ kubectl scale scp ingester --replicas=2",
+            "SCALING POLICY ingester: 2 replicas wanted, 3 present, 2 Ready, Draining",
+            "pod/ingester-2 draining (update revision ",
+            "pod/ingester-2 deleted",
+            "SCALING POLICY ingester: 2 replicas wanted, 2 present, 2 Ready, Ready",
+            "$ kubectl scale scp ingester --replicas=3",
+        ],
+    );
+    let position = |words: &str| told.iter().position(|line| line.contains(words)).expect("just seen");
+    let order = ["--replicas=2", "ingester-2 draining", "ingester-2 deleted", "--replicas=3"].map(position);
+    assert!(order.is_sorted(), "{order:?}\n{}", told.join("\n"));
+    let killed = Command::new("kill").arg(running.0.id().to_string()).status().expect("kill runs");
+    assert!(killed.success());
+    assert!(running.0.wait().expect("a program that was started").success());
+}
+
+#[test]
+fn there_is_a_line_for_each_thing_that_happens_and_no_escape_code() {
+    let mut command = playground(&["--fast", "--port", "0"]);
+    let mut running = Running(command.stdout(Stdio::piped()).spawn().expect("the binary runs"));
+    let told = read_until(
+        &mut running,
+        &[
+            "sts-plus playground at https://127.0.0.1:",
+            "KUBECONFIG=",
+            "pod/store-zone-a-0 terminating (outdated revision ",
+            "pod/store-zone-a-0 ready (update revision ",
+            "$ kubectl set env statefulset --all VERSION=2",
+            "statefulset/store-zone-a Rolling: Rolling to revision store-zone-a-",
+            "statefulset/store-zone-b Rolling: Rolling to revision store-zone-b-",
+            "phasedrollout/gated RolloutCompleted: All pods are of revision gated-",
+        ],
+    );
     assert!(!told.iter().any(|line| line.contains('\u{1b}')), "{told:?}");
     let killed = Command::new("kill").arg(running.0.id().to_string()).status().expect("kill runs");
     assert!(killed.success());

@@ -24,7 +24,7 @@ fn start() -> Terminal {
 
 /// How many pods are of the newest version and ready.
 fn done(screen: &str) -> usize {
-    screen.matches(" new ready").count()
+    screen.matches('●').count() - screen.matches(" ready outdated").count()
 }
 
 fn is_done(screen: &str) -> bool {
@@ -69,7 +69,7 @@ fn every_key_shows_its_command_and_has_its_effect() {
     terminal.wait("a paused group", |screen| screen.contains("grafana.com/rollout-paused=true"));
     terminal.press("n");
     terminal.wait("zones that stay as they are", |screen| {
-        screen.matches(" Paused").count() >= 3 && screen.matches(" old ready").count() >= 9
+        screen.matches(" Paused").count() >= 3 && screen.matches(" ready outdated").count() >= 9
     });
     terminal.press("p");
     terminal.wait("the rollout after all", |screen| {
@@ -109,6 +109,118 @@ fn every_key_shows_its_command_and_has_its_effect() {
     );
     assert_eq!(format!("{:?}", terminal.settings()), format!("{settings:?}"));
     assert!(!kubeconfig.parent().expect("a folder").exists(), "{} was left behind", kubeconfig.display());
+}
+
+/// Pods of the two ExtendedStatefulSets.
+const EXTENDED_PODS: usize = 8;
+
+#[test]
+fn every_key_of_the_demo_of_extended_stateful_sets_shows_its_command_and_has_its_effect() {
+    let arguments = ["--fast", "--port", "0", "--demo", "extended"];
+    let mut terminal = Terminal::start(&mut playground(&arguments), LARGE);
+    let is_done = |screen: &str| done(screen) == EXTENDED_PODS && screen.matches(", Ready").count() == 2;
+    terminal.wait("the end of the opening", |screen| {
+        screen.contains(" hollow.sts.plus/http-") && screen.contains("web: version 2") && is_done(screen)
+    });
+
+    terminal.press("n");
+    terminal.wait("both versions", |screen| {
+        screen.contains("playground.example/web:3")
+            && screen.contains("web-z0-v2")
+            && screen.contains("web-z0-v3")
+    });
+    terminal.wait("its promotion", |screen| screen.contains("web: version 3") && is_done(screen));
+
+    terminal.press("b");
+    terminal.wait("a version that does not start beside one that serves", |screen| {
+        screen.contains("web: version 3, update to version 4, VersionStarting")
+            && screen.contains("✗")
+            && screen.contains("CrashLoopBackOff")
+    });
+    terminal.press("h");
+    terminal.wait("the version before", |screen| {
+        screen.contains(r#""hollow.sts.plus/fault":null"#)
+            && screen.contains("web: version 3, ")
+            && is_done(screen)
+    });
+
+    terminal.press("p");
+    terminal.wait("versions that are paused", |screen| screen.contains(r#"{"spec":{"paused":true}}"#));
+    terminal.press("n");
+    terminal.wait("a version that is not made", |screen| screen.contains(", Paused"));
+    terminal.press("p");
+    terminal.wait("the version after all", |screen| !screen.contains("web: version 3") && is_done(screen));
+
+    let mark = terminal.mark();
+    terminal.press("c");
+    terminal.wait_since(mark, "a rollout of one zone after the other", |screen| {
+        screen.contains("log_level info") && screen.contains("WaitingForTurn")
+    });
+    terminal.wait("its end", |screen| screen.contains("db: version 3, ") && is_done(screen));
+
+    // Where the active pod is on the screen: the pods of db are above all that may grow.
+    let active = |screen: &str| {
+        let mut lines = screen.lines().enumerate();
+        lines.find_map(|(row, line)| Some((row, line.find("ready active")?)))
+    };
+    let before = active(&terminal.wait("an active pod", |screen| screen.contains("ready active")));
+    terminal.press("f");
+    terminal.wait("another active pod", |screen| {
+        screen.contains("=/leader 503'") && active(screen).is_some_and(|next| Some(next) != before)
+    });
+    terminal.press("f");
+    terminal.wait("the first one healed", |screen| screen.contains(" hollow.sts.plus/http-"));
+    terminal.press("k");
+    terminal.wait("the end", |screen| screen.contains("$ kubectl delete pod db-z") && is_done(screen));
+    terminal.press("q");
+    assert!(terminal.end().success());
+}
+
+#[test]
+fn every_key_of_the_demo_of_scaling_policies_shows_its_command_and_has_its_effect() {
+    let arguments = ["--fast", "--port", "0", "--demo", "scaling"];
+    let mut terminal = Terminal::start(&mut playground(&arguments), LARGE);
+    let all = "3 replicas wanted, 3 present, 3 Ready, Ready";
+    terminal.wait("the end of the opening", |screen| {
+        screen.contains("--replicas=3") && screen.contains(all) && screen.contains("storage available")
+    });
+
+    terminal.press("f");
+    terminal.wait("no storage", |screen| screen.contains("storage unavailable"));
+    terminal.press("d");
+    terminal.wait("a hook that fails", |screen| {
+        screen.contains("2 replicas wanted, 3 present, 2 Ready, HookFailing")
+            && screen.contains("answered 503: the object storage is unavailable")
+            && screen.contains(" requested")
+    });
+    terminal.press("f");
+    terminal.wait("a pod that flushes", |screen| {
+        screen.contains("ingester-2 drains: /state is \"flushing, ")
+            && screen.contains(" of 40 chunks are left")
+            && screen.contains("◐ 2 ")
+            && screen.contains(" draining")
+    });
+    terminal.press("u");
+    terminal.wait("the pod that stays", |screen| screen.contains(all));
+
+    terminal.press("d");
+    terminal.wait("it leaves again", |screen| screen.contains(" draining"));
+    terminal.press("k");
+    terminal.wait("its end", |screen| {
+        screen.contains("$ kubectl delete pod ingester-2 --wait=false")
+            && screen.contains("2 replicas wanted, 2 present, 2 Ready, Ready")
+    });
+
+    terminal.press("p");
+    terminal.wait("a policy that is paused", |screen| screen.contains(r#"{"spec":{"paused":true}}"#));
+    terminal.press("u");
+    terminal.wait("a pod that is not made", |screen| {
+        screen.contains("--replicas=3") && screen.contains("2 present, 2 Ready, Paused")
+    });
+    terminal.press("p");
+    terminal.wait("the pod after all", |screen| screen.contains(all));
+    terminal.press("q");
+    assert!(terminal.end().success());
 }
 
 #[test]

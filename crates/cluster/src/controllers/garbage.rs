@@ -18,14 +18,14 @@ use crate::machinery::write;
 #[derive(Default)]
 pub(super) struct Collector {
     /// Where each object is kept, with the names of its kind.
-    places: BTreeMap<String, Place>,
+    entries: BTreeMap<String, Entry>,
     /// The UIDs of those who name an owner, by the owner's UID.
     dependents: BTreeMap<String, BTreeSet<String>>,
     due: BTreeSet<String>,
 }
 
 #[derive(Clone)]
-struct Place {
+struct Entry {
     key: Key,
     group: String,
     plural: String,
@@ -44,8 +44,8 @@ fn owners(object: &Value) -> Vec<String> {
 impl Collector {
     pub(super) fn take(&mut self, seen: &Seen) {
         let uid = object::uid(&seen.object).to_owned();
-        let known = self.places.remove(&uid);
-        for owner in known.iter().flat_map(|place| &place.owners) {
+        let known = self.entries.remove(&uid);
+        for owner in known.iter().flat_map(|entry| &entry.owners) {
             if let Some(dependents) = self.dependents.get_mut(owner) {
                 dependents.remove(&uid);
                 if dependents.is_empty() {
@@ -55,7 +55,7 @@ impl Collector {
         }
         // Those whom it belongs to may be waiting for it, those who belong to it have to be looked at.
         let owners = owners(&seen.object);
-        self.due.extend(owners.iter().chain(known.iter().flat_map(|place| &place.owners)).cloned());
+        self.due.extend(owners.iter().chain(known.iter().flat_map(|entry| &entry.owners)).cloned());
         if seen.deleted || object::is_deleting(&seen.object) {
             self.due.extend(self.dependents.get(&uid).into_iter().flatten().cloned());
         }
@@ -68,46 +68,46 @@ impl Collector {
         }
         self.due.insert(uid.clone());
         let Seen { key, group, plural, .. } = seen;
-        self.places
-            .insert(uid, Place { key: key.clone(), group: group.clone(), plural: plural.clone(), owners });
+        self.entries
+            .insert(uid, Entry { key: key.clone(), group: group.clone(), plural: plural.clone(), owners });
     }
 
     /// Looks at everything again: something may have gone unseen.
     pub(super) fn recheck(&mut self) {
-        self.due.extend(self.places.keys().cloned());
+        self.due.extend(self.entries.keys().cloned());
     }
 
     pub(super) fn work(&mut self, state: &mut State) {
         for uid in std::mem::take(&mut self.due) {
-            let Some(place) = self.places.get(&uid).cloned() else {
+            let Some(entry) = self.entries.get(&uid).cloned() else {
                 continue;
             };
-            let Some(kind) = state.row(&place.group, &place.plural) else {
+            let Some(kind) = state.row(&entry.group, &entry.plural) else {
                 continue;
             };
             let Some(object) =
-                state.store.get(&place.key).filter(|object| object::uid(object) == uid).cloned()
+                state.store.get(&entry.key).filter(|object| object::uid(object) == uid).cloned()
             else {
                 continue;
             };
             if object::is_deleting(&object) && has_finalizer(&object, ORPHAN) {
                 self.release(state, &uid);
-                drop_finalizer(state, &kind, &place.key, ORPHAN);
+                drop_finalizer(state, &kind, &entry.key, ORPHAN);
             } else if object::is_deleting(&object)
                 && has_finalizer(&object, FOREGROUND)
                 && !self.is_blocked(state, &uid)
             {
-                drop_finalizer(state, &kind, &place.key, FOREGROUND);
+                drop_finalizer(state, &kind, &entry.key, FOREGROUND);
             }
             // The references of now, not those of the last look: who has just been let go belongs to nobody.
             if !object::is_deleting(&object) && !owners(&object).is_empty() {
-                self.judge(state, &kind, &place.key, &object);
+                self.judge(state, &kind, &entry.key, &object);
             }
         }
     }
 
     fn object(&self, state: &State, uid: &str) -> Option<Arc<Stored>> {
-        let found = state.store.get(&self.places.get(uid)?.key)?;
+        let found = state.store.get(&self.entries.get(uid)?.key)?;
         (object::uid(found) == uid).then(|| Arc::clone(found))
     }
 
@@ -151,10 +151,10 @@ impl Collector {
     /// The owner that a reference means, if it is there.
     fn owner(&self, state: &State, dependent: &Key, reference: &Value) -> Option<Arc<Stored>> {
         let owner = self.object(state, text(reference, "/uid"))?;
-        let place = self.places.get(text(reference, "/uid"))?;
+        let entry = self.entries.get(text(reference, "/uid"))?;
         let same = object::name(&owner) == text(reference, "/name")
             && text(&owner, "/kind") == text(reference, "/kind");
-        (same && (place.key.namespace.is_empty() || place.key.namespace == dependent.namespace))
+        (same && (entry.key.namespace.is_empty() || entry.key.namespace == dependent.namespace))
             .then_some(owner)
     }
 
@@ -174,11 +174,11 @@ impl Collector {
     /// Lets everybody go who belongs to an owner.
     fn release(&self, state: &mut State, uid: &str) {
         for dependent in self.dependents.get(uid).into_iter().flatten() {
-            let Some(place) = self.places.get(dependent) else {
+            let Some(entry) = self.entries.get(dependent) else {
                 continue;
             };
-            if let Some(kind) = state.row(&place.group, &place.plural) {
-                write::amend(state, &kind, &place.key, |object| {
+            if let Some(kind) = state.row(&entry.group, &entry.plural) {
+                write::amend(state, &kind, &entry.key, |object| {
                     forget(object, |reference| text(reference, "/uid") == uid);
                 });
             }

@@ -28,7 +28,7 @@ use crate::machinery::stored::Stored;
 /// Changes of a kind that are looked at while nobody else may write.
 const BATCH: usize = 200;
 
-/// Rounds in a row while nobody else may write: as many as a change takes to come to its end, and some more.
+/// Consecutive rounds while nobody else may write: as many as a change takes to come to its end, and some more.
 const ROUNDS: usize = 8;
 
 /// An object that has changed, as a controller needs it.

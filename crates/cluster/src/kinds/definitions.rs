@@ -13,7 +13,6 @@ use crate::machinery::write;
 
 const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
-/// The kind of definitions.
 #[cfg(feature = "persist")]
 pub(crate) const KIND: &str = "CustomResourceDefinition";
 

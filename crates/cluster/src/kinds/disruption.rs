@@ -18,7 +18,7 @@ use crate::machinery::store::Key;
 use crate::machinery::stored::Stored;
 use crate::machinery::write;
 
-/// Seconds after which an eviction may be tried again while a budget is being counted.
+/// Seconds after which an eviction may be retried while a budget is being counted.
 const RECOUNT_SECONDS: u64 = 10;
 const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 /// A path into an object.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct JsonPath(Vec<Step>);
+pub(crate) struct JsonPath(Vec<Segment>);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum Segment {
     Field(String),
     /// From the end where negative.
     Index(i64),
@@ -25,12 +25,12 @@ enum Step {
 impl JsonPath {
     /// Reads `.a.b[0]['c.d'].e\.f[?(@.type=="Ready")].g`; nothing where it is not of that form.
     pub(crate) fn parse(path: &str) -> Option<Self> {
-        let mut steps = Vec::new();
+        let mut segments = Vec::new();
         let mut rest = path.strip_prefix('$').unwrap_or(path);
         while !rest.is_empty() {
             if let Some(after) = rest.strip_prefix('[') {
                 let end = closing(after)?;
-                steps.push(bracket(after.get(..end)?)?);
+                segments.push(bracket(after.get(..end)?)?);
                 rest = after.get(end + 1..)?;
                 continue;
             }
@@ -42,41 +42,41 @@ impl JsonPath {
             let (name, after) = name(field);
             if name.is_empty() {
                 // A dot alone is the whole.
-                return if after.is_empty() && steps.is_empty() { Some(JsonPath(steps)) } else { None };
+                return if after.is_empty() && segments.is_empty() { Some(JsonPath(segments)) } else { None };
             }
-            steps.push(if name == "*" { Step::All } else { Step::Field(name) });
+            segments.push(if name == "*" { Segment::All } else { Segment::Field(name) });
             rest = after;
         }
-        Some(JsonPath(steps))
+        Some(JsonPath(segments))
     }
 
     /// The first value that the path leads to.
     pub(crate) fn find<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         let mut found = vec![value];
-        for step in &self.0 {
-            found = found.into_iter().flat_map(|value| step.take(value)).collect();
+        for segment in &self.0 {
+            found = found.into_iter().flat_map(|value| segment.take(value)).collect();
         }
         found.into_iter().next()
     }
 }
 
-impl Step {
+impl Segment {
     fn take<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         match (self, value) {
-            (Step::Field(name), value) => value.get(name).into_iter().collect(),
-            (Step::Index(index), Value::Array(items)) => {
+            (Segment::Field(name), value) => value.get(name).into_iter().collect(),
+            (Segment::Index(index), Value::Array(items)) => {
                 let at = usize::try_from(*index)
                     .ok()
                     .or_else(|| items.len().checked_sub(usize::try_from(index.unsigned_abs()).ok()?));
                 at.and_then(|at| items.get(at)).into_iter().collect()
             }
-            (Step::All, Value::Array(items)) => items.iter().collect(),
-            (Step::All, Value::Object(fields)) => fields.values().collect(),
-            (Step::Where { path, equal, value: wanted }, Value::Array(items)) => {
+            (Segment::All, Value::Array(items)) => items.iter().collect(),
+            (Segment::All, Value::Object(fields)) => fields.values().collect(),
+            (Segment::Where { path, equal, value: wanted }, Value::Array(items)) => {
                 let is = |item: &&Value| path.find(item).is_some_and(|found| (found == wanted) == *equal);
                 items.iter().filter(is).collect()
             }
-            (Step::With(path), Value::Array(items)) => {
+            (Segment::With(path), Value::Array(items)) => {
                 items.iter().filter(|item| path.find(item).is_some()).collect()
             }
             _ => Vec::new(),
@@ -114,16 +114,16 @@ fn name(text: &str) -> (String, &str) {
     (name, "")
 }
 
-fn bracket(inside: &str) -> Option<Step> {
+fn bracket(inside: &str) -> Option<Segment> {
     let inside = inside.trim();
     if inside == "*" {
-        return Some(Step::All);
+        return Some(Segment::All);
     }
     if let Some(name) = quoted(inside) {
-        return Some(Step::Field(name.to_owned()));
+        return Some(Segment::Field(name.to_owned()));
     }
     let Some(filter) = inside.strip_prefix("?(").and_then(|rest| rest.strip_suffix(')')) else {
-        return inside.parse().ok().map(Step::Index);
+        return inside.parse().ok().map(Segment::Index);
     };
     let read = |path: &str| JsonPath::parse(path.trim().strip_prefix('@')?);
     for (sign, equal) in [("==", true), ("!=", false)] {
@@ -133,10 +133,10 @@ fn bracket(inside: &str) -> Option<Step> {
                 Some(text) => text.into(),
                 None => serde_json::from_str(value).ok()?,
             };
-            return Some(Step::Where { path: read(path)?, equal, value });
+            return Some(Segment::Where { path: read(path)?, equal, value });
         }
     }
-    read(filter).map(Step::With)
+    read(filter).map(Segment::With)
 }
 
 fn quoted(text: &str) -> Option<&str> {

@@ -19,7 +19,6 @@ pub struct Told {
     pub plural: String,
     /// Its namespace; empty where the kind has none.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// What it was before; none when it was created.
     pub before: Option<Arc<Stored>>,

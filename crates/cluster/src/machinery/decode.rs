@@ -323,7 +323,6 @@ pub(crate) fn patch(kind: PatchKind, body: &[u8]) -> Result<Document, Refusal> {
     Ok(patch)
 }
 
-/// The refusal of a patch.
 pub(crate) fn patch_refusal(error: PatchError) -> Refusal {
     match error {
         PatchError::Malformed(why) => Refusal::bad_request(why),
@@ -378,7 +377,6 @@ pub(crate) fn applied(
     Ok((applied, warnings))
 }
 
-/// The refusal of an apply.
 pub(crate) fn apply_refusal(error: ApplyError) -> Refusal {
     match error {
         ApplyError::Conflicts(conflicts) => {

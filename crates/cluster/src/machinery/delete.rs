@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use strum::{EnumString, IntoStaticStr};
 
 use super::answer::{About, Refusal};
 use super::draft::is_free;
@@ -21,8 +22,8 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer that lets dependents stay.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// What becomes of dependents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What becomes of dependents, as `propagationPolicy` spells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
 pub(crate) enum Propagation {
     Foreground,
     Background,
@@ -72,14 +73,11 @@ impl DeleteOptions {
         }
         let propagation = match policy.as_ref().and_then(Value::as_str) {
             None => orphan.map(|orphan| if orphan { Propagation::Orphan } else { Propagation::Background }),
-            Some("Foreground") => Some(Propagation::Foreground),
-            Some("Background") => Some(Propagation::Background),
-            Some("Orphan") => Some(Propagation::Orphan),
-            Some(other) => {
+            Some(said) => Some(said.parse().map_err(|_| {
                 let supported = ["Foreground", "Background", "Orphan", "nil"];
-                let cause = Cause::unsupported("propagationPolicy", &other.into(), &supported);
-                return Err(Refusal::options("DeleteOptions", &[cause]));
-            }
+                let cause = Cause::unsupported("propagationPolicy", &said.into(), &supported);
+                Refusal::options("DeleteOptions", &[cause])
+            })?),
         };
         let precondition = |pointer| Some(text(&body, pointer).to_owned()).filter(|said| !said.is_empty());
         let said_dry_run = match body.get("dryRun") {
@@ -104,11 +102,7 @@ impl DeleteOptions {
         let mut said = json!({ "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1" });
         let fields = object::fields(&mut said);
         fields.extend(self.grace.map(|grace| ("gracePeriodSeconds".to_owned(), grace.into())));
-        let policy = self.propagation.map(|propagation| match propagation {
-            Propagation::Foreground => "Foreground",
-            Propagation::Background => "Background",
-            Propagation::Orphan => "Orphan",
-        });
+        let policy = self.propagation.map(<&str>::from);
         fields.extend(policy.map(|policy| ("propagationPolicy".to_owned(), policy.into())));
         for (field, value) in [("uid", &self.uid), ("resourceVersion", &self.version)] {
             if let Some(value) = value {

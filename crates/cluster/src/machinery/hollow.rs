@@ -1,12 +1,12 @@
 //! What cannot be asked of pods that run in name only, and what to use instead.
 
 use super::answer::Refusal;
-use super::request::Place;
+use super::request::ResourcePath;
 
 /// The refusal of a request that would need a process, if it is one.
-pub(crate) fn refusal(place: &Place) -> Option<Refusal> {
-    let part = place.subresource.as_deref()?;
-    let why = match (place.group.as_str(), place.plural.as_str(), part) {
+pub(crate) fn refusal(path: &ResourcePath) -> Option<Refusal> {
+    let part = path.subresource.as_deref()?;
+    let why = match (path.group.as_str(), path.plural.as_str(), part) {
         ("", "pods", "exec") => {
             "pods here run in name only, so no command can be run in one; use kubectl logs to see what it did and \
              kubectl annotate to change what it does"

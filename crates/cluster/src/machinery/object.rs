@@ -2,39 +2,48 @@
 
 use serde_json::{Map, Value};
 
-/// The text at a pointer; empty where there is none.
-pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+/// The value at a pointer without escapes. `Value::pointer` makes two strings for each step.
+pub(crate) fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
+    if pointer.contains('~') {
+        return object.pointer(pointer);
+    }
+    pointer.split('/').skip(1).try_fold(object, |value, step| match value {
+        Value::Object(fields) => fields.get(step),
+        Value::Array(_) => value.pointer(&format!("/{step}")),
+        _ => None,
+    })
 }
 
-/// The name of an object.
+/// The text at a pointer; empty where there is none.
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    at(object, pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
 pub(crate) fn name(object: &Value) -> &str {
     text(object, "/metadata/name")
 }
 
-/// The namespace of an object.
 pub(crate) fn namespace(object: &Value) -> &str {
     text(object, "/metadata/namespace")
 }
 
-/// The UID of an object.
 pub(crate) fn uid(object: &Value) -> &str {
     text(object, "/metadata/uid")
 }
 
-/// The number at a pointer.
+/// `None` also for a number that is no whole one.
 pub(crate) fn number(object: &Value, pointer: &str) -> Option<i64> {
-    object.pointer(pointer).and_then(Value::as_i64)
+    at(object, pointer).and_then(Value::as_i64)
 }
 
 /// A list at a pointer; empty where there is none.
 pub(crate) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    at(object, pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// Whether an object is on its way out.
 pub(crate) fn is_deleting(object: &Value) -> bool {
-    object.pointer("/metadata/deletionTimestamp").is_some_and(|stamp| !stamp.is_null())
+    at(object, "/metadata/deletionTimestamp").is_some_and(|stamp| !stamp.is_null())
 }
 
 /// The object's metadata, made where there is none.

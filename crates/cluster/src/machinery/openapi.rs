@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::answer::Refusal;
@@ -35,7 +36,7 @@ type Documents = BTreeMap<String, Arc<[u8]>>;
 
 impl Cache {
     fn get(&self, edition: u64, name: &str, make: impl FnOnce() -> Value) -> Vec<u8> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         if kept.0 != edition {
             *kept = (edition, BTreeMap::new());
         }

@@ -31,7 +31,7 @@ impl Filter {
         let refuse = |why: super::selector::SelectorError| Refusal::bad_request(why.to_string());
         let text = |name| request.query.get(name).unwrap_or_default();
         Ok(Filter {
-            namespace: request.place.namespace.clone(),
+            namespace: request.path.namespace.clone(),
             labels: Selector::parse(text("labelSelector")).map_err(refuse)?,
             fields: FieldSelector::parse(text("fieldSelector"), &kind.fields, kind.has_own_fields())
                 .map_err(refuse)?,
@@ -143,7 +143,7 @@ pub(crate) fn get(state: &State, request: &Request, view: &View, name: &str) -> 
         }
     }
     let kind = &view.kind;
-    let key = kind.key(request.place.namespace.as_deref().unwrap_or_default(), name);
+    let key = kind.key(request.path.namespace.as_deref().unwrap_or_default(), name);
     match state.store.get(&key) {
         Some(object) => Ok(view.object(object)),
         None => Err(Refusal::not_found(kind.resource(), name)),

@@ -8,7 +8,7 @@ use super::schema::Cause;
 
 /// A resource as a path names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ResourcePath {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) plural: String,
@@ -20,7 +20,7 @@ pub(crate) struct Place {
 /// Subresources of a namespace itself, which stand where the plural of a namespaced kind does.
 const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
 
-impl Place {
+impl ResourcePath {
     /// Reads `/api/v1/...` and `/apis/GROUP/VERSION/...`; nothing else names a resource.
     pub(crate) fn parse(path: &str) -> Option<Self> {
         let parts: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
@@ -43,7 +43,7 @@ impl Place {
             [plural, name, "proxy", ..] => (*plural, Some(*name), Some("proxy")),
             _ => return None,
         };
-        Some(Place {
+        Some(ResourcePath {
             group: group.to_owned(),
             version: version.to_owned(),
             plural: plural.to_owned(),
@@ -169,7 +169,7 @@ pub(crate) enum Strictness {
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: Method,
-    pub(crate) place: Place,
+    pub(crate) path: ResourcePath,
     pub(crate) query: Query,
     pub(crate) shape: Shape,
     pub(crate) content_type: String,
@@ -180,13 +180,13 @@ pub(crate) struct Request {
 const MAX_MANAGER: usize = 128;
 
 impl Request {
-    pub(crate) fn read(parts: &Parts, place: Place) -> Result<Self, Refusal> {
+    pub(crate) fn read(parts: &Parts, path: ResourcePath) -> Result<Self, Refusal> {
         let text = |name| header_text(&parts.headers, name);
         let content_type = text(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         Ok(Request {
             method: parts.method.clone(),
-            place,
+            path,
             shape: shape(text(header::ACCEPT), &query)?,
             query,
             content_type,

@@ -1,10 +1,10 @@
 use super::*;
 
-fn place(path: &str) -> String {
-    let Some(place) = Place::parse(path) else {
+fn shown(path: &str) -> String {
+    let Some(parsed) = ResourcePath::parse(path) else {
         return "nothing".to_owned();
     };
-    let Place { group, version, namespace, name, subresource, plural } = &place;
+    let ResourcePath { group, version, namespace, name, subresource, plural } = &parsed;
     let or_dash = |part: &Option<String>| part.clone().unwrap_or_else(|| "-".to_owned());
     let (namespace, name, subresource) = (or_dash(namespace), or_dash(name), or_dash(subresource));
     format!("{group}/{version} {plural} {namespace} {name} {subresource}")
@@ -28,7 +28,7 @@ fn paths_name_resources() {
         ("/healthz", "nothing"),
         ("/api/v1", "nothing"),
     ] {
-        assert_eq!(place(path), expected, "{path}");
+        assert_eq!(shown(path), expected, "{path}");
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{About, Refusal};
 use super::object::{self, text};
-use super::request::Place;
+use super::request::ResourcePath;
 use super::schema::Cause;
 use super::service::{AskedBody, Reply, Server, in_json, read_body};
 use super::show;
@@ -50,10 +50,9 @@ pub(crate) const ALL: [Review; 3] = [
 ];
 
 /// The question that a path asks.
-pub(crate) fn find(place: &Place) -> Option<&'static Review> {
-    ALL.iter().find(|review| {
-        review.group == place.group && review.plural == place.plural && place.version == VERSION
-    })
+pub(crate) fn find(path: &ResourcePath) -> Option<&'static Review> {
+    ALL.iter()
+        .find(|review| review.group == path.group && review.plural == path.plural && path.version == VERSION)
 }
 
 impl Review {
@@ -128,10 +127,10 @@ impl Server {
         &self,
         review: &Review,
         method: &Method,
-        place: &Place,
+        path: &ResourcePath,
         (content_type, body): (&str, AskedBody),
     ) -> Result<Reply, Refusal> {
-        if method != Method::POST || place.name.is_some() {
+        if method != Method::POST || path.name.is_some() {
             return Err(Refusal::method_not_allowed());
         }
         let mut content_type = content_type.to_owned();

@@ -15,7 +15,7 @@ use super::schema::Cause;
 use super::selector::Selector;
 use super::state::State;
 use super::stored::Stored;
-use super::write::Wish;
+use super::write::WriteRequest;
 use crate::kinds::{Kind, Scale};
 
 /// The version in which all scales are written.
@@ -52,7 +52,7 @@ pub(crate) fn show(kind: &Kind, scale: &Scale, object: &Value) -> Result<Value, 
     )
 }
 
-impl Wish<'_> {
+impl WriteRequest<'_> {
     /// The draft of an object whose scale is written.
     pub(crate) fn draft_scale(&self, state: &mut State, scale: &Scale, name: &str) -> Result<Draft, Refusal> {
         let key = self.kind.key(self.namespace(), name);
@@ -176,7 +176,7 @@ fn put(object: &mut Value, pointer: &str, value: Value) {
 
 /// Who owns the replicas once they were written. Nobody owns none, and from then on nobody comes to own them.
 fn owned(
-    wish: &Wish<'_>,
+    write: &WriteRequest<'_>,
     scale: &Scale,
     before: &Value,
     mut object: Value,
@@ -192,7 +192,7 @@ fn owned(
         return object;
     }
     if object.pointer(&scale.spec_replicas).and_then(Value::as_i64) != Some(0) {
-        return without_times(wish.track(Some(before), object, manager, state));
+        return without_times(write.track(Some(before), object, manager, state));
     }
     let (parent, field) = path.rsplit_once('/').unwrap_or_default();
     let mut kept = entries(before);

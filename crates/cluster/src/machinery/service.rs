@@ -4,7 +4,7 @@
 //! arrives there.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use http::{HeaderValue, Method, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
 use kube::client::Body;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::admission::Admission;
 use super::answer::{self, Refusal};
@@ -28,7 +29,7 @@ use super::logs::Logs;
 use super::object;
 use super::protobuf;
 use super::read;
-use super::request::{Place, Request, Shape, header_text};
+use super::request::{Request, ResourcePath, Shape, header_text};
 use super::reviews;
 use super::scale;
 use super::schema::DefinitionsError;
@@ -37,7 +38,7 @@ use super::state::State;
 use super::store::{HISTORY_CHANGES, Key};
 use super::table::Headings;
 use super::watch;
-use super::write::Wish;
+use super::write::WriteRequest;
 use crate::clock::Clock;
 use crate::kinds::{Action, Kind, Version};
 
@@ -161,8 +162,8 @@ impl Server {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere leaves objects whole: they are replaced, never changed in place.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        // Not poisoned by a panic elsewhere, which leaves objects whole: they are replaced, never changed in place.
+        self.state.lock()
     }
 
     /// Answers one request; its body may come from a socket or from memory.
@@ -237,7 +238,7 @@ impl Server {
 
     async fn handle(&self, request: http::Request<AskedBody>) -> Result<Outcome, Refusal> {
         let (parts, body) = request.into_parts();
-        let Some(place) = Place::parse(parts.uri.path()) else {
+        let Some(path) = ResourcePath::parse(parts.uri.path()) else {
             let state = self.lock();
             let accept = header_text(&parts.headers, header::ACCEPT);
             return match discovery::answer(&state, parts.uri.path(), accept)? {
@@ -246,40 +247,37 @@ impl Server {
                 None => Ok(Outcome::NotFound),
             };
         };
-        if let Some(review) = reviews::find(&place) {
+        if let Some(review) = reviews::find(&path) {
             let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
-            return self
-                .review(review, &parts.method, &place, (content_type, body))
-                .await
-                .map(Outcome::Reply);
+            return self.review(review, &parts.method, &path, (content_type, body)).await.map(Outcome::Reply);
         }
         let found = {
             let state = self.lock();
-            if !state.table.has_version(&place.group, &place.version) {
+            if !state.table.has_version(&path.group, &path.version) {
                 // Groups that are custom throughout are answered by another part of Kubernetes.
-                let is_built_in = state.table.rows().any(|row| row.group == place.group && !row.custom);
+                let is_built_in = state.table.rows().any(|row| row.group == path.group && !row.custom);
                 return if is_built_in { Err(Refusal::no_such_resource()) } else { Ok(Outcome::NotFound) };
             }
-            state.table.get(&place.group, &place.plural).cloned()
+            state.table.get(&path.group, &path.plural).cloned()
         };
         let kind = found.ok_or_else(Refusal::no_such_resource)?;
-        let version = kind.version(&place.version).cloned().ok_or_else(Refusal::no_such_resource)?;
-        if !is_in_scope(&kind, &place) {
+        let version = kind.version(&path.version).cloned().ok_or_else(Refusal::no_such_resource)?;
+        if !is_in_scope(&kind, &path) {
             return if kind.custom { Ok(Outcome::NotFound) } else { Err(Refusal::no_such_resource()) };
         }
-        if let Some(refusal) = hollow::refusal(&place) {
-            let name = place.name.as_deref().unwrap_or_default();
-            let key = kind.key(place.namespace.as_deref().unwrap_or_default(), name);
+        if let Some(refusal) = hollow::refusal(&path) {
+            let name = path.name.as_deref().unwrap_or_default();
+            let key = kind.key(path.namespace.as_deref().unwrap_or_default(), name);
             let exists = self.lock().store.get(&key).is_some();
             return Err(if exists { refusal } else { Refusal::not_found(kind.resource(), name) });
         }
         if let ("", "pods", Some(name), Some("log")) =
-            (kind.group.as_str(), kind.plural.as_str(), &place.name, place.subresource.as_deref())
+            (kind.group.as_str(), kind.plural.as_str(), &path.name, path.subresource.as_deref())
         {
-            return self.log(&parts, &kind, place.namespace.as_deref().unwrap_or_default(), name);
+            return self.log(&parts, &kind, path.namespace.as_deref().unwrap_or_default(), name);
         }
-        check_subresource(&kind, &version, &place, &parts.method)?;
-        let mut request = Request::read(&parts, place)?;
+        check_subresource(&kind, &version, &path, &parts.method)?;
+        let mut request = Request::read(&parts, path)?;
         let view = View {
             kind: Arc::clone(&kind),
             version: version.name.clone(),
@@ -303,7 +301,7 @@ impl Server {
         body: AskedBody,
     ) -> Result<Outcome, Refusal> {
         let kind = &view.kind;
-        match (&request.method, request.place.name.clone(), request.place.subresource.clone()) {
+        match (&request.method, request.path.name.clone(), request.path.subresource.clone()) {
             (&Method::GET, None, None) if request.query.flag("watch") => {
                 watch::begin(&self.state, &request, view.clone()).map(|watch| Outcome::Watch(Box::new(watch)))
             }
@@ -327,7 +325,7 @@ impl Server {
                 self.act(&request, kind, &name, &subresource, &body).await.map(Outcome::Reply)
             }
             // Who creates must say where.
-            (&Method::POST, None, _) if kind.namespaced && request.place.namespace.is_none() => {
+            (&Method::POST, None, _) if kind.namespaced && request.path.namespace.is_none() => {
                 Err(Refusal::method_not_allowed())
             }
             (&Method::POST | &Method::PUT | &Method::PATCH, ..) => {
@@ -364,17 +362,17 @@ impl Server {
         body: &[u8],
     ) -> Result<Reply, Refusal> {
         let kind = &view.kind;
-        let scale = match request.place.subresource.as_deref() {
+        let scale = match request.path.subresource.as_deref() {
             Some("scale") => Some(version.scale.as_ref().ok_or_else(Refusal::no_such_resource)?),
             _ => None,
         };
-        let wish = Wish { request, kind, version, body };
+        let write = WriteRequest { request, kind, version, body };
         for _ in 0..MAX_OVERTAKEN {
             let mut draft = {
                 let mut state = self.lock();
-                let draft = match (scale, request.place.name.as_deref()) {
-                    (Some(scale), Some(name)) => wish.draft_scale(&mut state, scale, name)?,
-                    _ => wish.draft(&mut state)?,
+                let draft = match (scale, request.path.name.as_deref()) {
+                    (Some(scale), Some(name)) => write.draft_scale(&mut state, scale, name)?,
+                    _ => write.draft(&mut state)?,
                 };
                 if !Admission::concerns(&state, &draft) {
                     return finish(draft, &mut state, view, scale);
@@ -389,7 +387,7 @@ impl Server {
                 return finish(draft, &mut state, view, scale);
             }
         }
-        Err(Refusal::modified(kind.resource(), request.place.name.as_deref().unwrap_or_default()))
+        Err(Refusal::modified(kind.resource(), request.path.name.as_deref().unwrap_or_default()))
     }
 
     async fn delete(
@@ -419,7 +417,7 @@ impl Server {
         options: &DeleteOptions,
     ) -> Result<Reply, Refusal> {
         let kind = &view.kind;
-        if kind.namespaced && request.place.namespace.is_none() || kind.habits.one_by_one {
+        if kind.namespaced && request.path.namespace.is_none() || kind.habits.one_by_one {
             return Err(Refusal::method_not_allowed());
         }
         let (metadata, found) =
@@ -491,7 +489,7 @@ fn finish(
 }
 
 fn key(request: &Request, kind: &Kind, name: &str) -> Key {
-    kind.key(request.place.namespace.as_deref().unwrap_or_default(), name)
+    kind.key(request.path.namespace.as_deref().unwrap_or_default(), name)
 }
 
 /// Whether a path that leads nowhere begins like one of a built-in group.
@@ -504,16 +502,21 @@ fn is_of_built_in(state: &State, path: &str) -> bool {
 }
 
 /// Whether a path agrees with where the kind lives.
-fn is_in_scope(kind: &Kind, place: &Place) -> bool {
+fn is_in_scope(kind: &Kind, path: &ResourcePath) -> bool {
     !matches!(
-        (kind.namespaced, place.namespace.is_some(), place.name.is_some()),
+        (kind.namespaced, path.namespace.is_some(), path.name.is_some()),
         (true, false, true) | (false, true, _)
     )
 }
 
 /// A subresource must be one of the kind, and take the method.
-fn check_subresource(kind: &Kind, version: &Version, place: &Place, method: &Method) -> Result<(), Refusal> {
-    let (Some(name), Some(subresource)) = (&place.name, &place.subresource) else {
+fn check_subresource(
+    kind: &Kind,
+    version: &Version,
+    path: &ResourcePath,
+    method: &Method,
+) -> Result<(), Refusal> {
+    let (Some(name), Some(subresource)) = (&path.name, &path.subresource) else {
         return Ok(());
     };
     let is_action = kind.actions.iter().any(|action| action.name == subresource);

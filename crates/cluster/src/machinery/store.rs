@@ -24,11 +24,9 @@ pub struct KindId(pub(crate) u32);
 /// Where an object is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Its kind.
     pub kind: KindId,
     /// Its namespace; empty where the kind has none.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 

@@ -4,11 +4,12 @@
 //! falls behind what the store remembers is cut off, and its client starts over.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::Stream;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -62,7 +63,7 @@ pub(crate) fn begin(shared: &Arc<Mutex<State>>, request: &Request, view: View) -
         .map(parse_version)
         .transpose()
         .map_err(|why| unread_version(options.version.as_deref().unwrap_or_default(), &why))?;
-    let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut state = shared.lock();
     if options.initial_events.is_some() && !state.gates.watch_list {
         let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
         return Err(Refusal::options("ListOptions", &[Cause::forbidden("sendInitialEvents", why)]));
@@ -155,7 +156,7 @@ impl Watch {
 
     /// Reads what has changed. True where there may be more to read.
     fn read(&mut self) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         let Ok(changes) = state.store.changes(self.view.kind.id, self.position, BATCH) else {
             self.ended = true;
             return true;
@@ -171,7 +172,7 @@ impl Watch {
 
     /// The version that a bookmark may name: everything up to it has been told.
     fn told(&mut self) -> u64 {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         // The caller has just found no change after the position, and none came in since: it would have woken up.
         if state
             .store

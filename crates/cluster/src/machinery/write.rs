@@ -25,20 +25,20 @@ use crate::kinds::{Kind, Version, meta};
 pub(crate) use super::draft::{amend, introduce};
 
 /// A write as it was asked for.
-pub(crate) struct Wish<'a> {
+pub(crate) struct WriteRequest<'a> {
     pub(crate) request: &'a Request,
     pub(crate) kind: &'a Arc<Kind>,
     pub(crate) version: &'a Version,
     pub(crate) body: &'a [u8],
 }
 
-impl Wish<'_> {
+impl WriteRequest<'_> {
     pub(super) fn namespace(&self) -> &str {
-        self.request.place.namespace.as_deref().unwrap_or_default()
+        self.request.path.namespace.as_deref().unwrap_or_default()
     }
 
     fn is_status(&self) -> bool {
-        self.request.place.subresource.as_deref() == Some("status")
+        self.request.path.subresource.as_deref() == Some("status")
     }
 
     pub(super) fn api_version(&self) -> String {
@@ -50,7 +50,7 @@ impl Wish<'_> {
             name: self.request.manager(),
             operation,
             api_version: self.api_version(),
-            subresource: self.request.place.subresource.clone(),
+            subresource: self.request.path.subresource.clone(),
             resets: match (self.is_status(), self.version.status) {
                 (true, _) => self.kind.strategy.status_resets(),
                 (false, true) => &["status"],
@@ -75,7 +75,7 @@ impl Wish<'_> {
 
     /// What is to be stored, up to the point where admission has its say.
     pub(crate) fn draft(&self, state: &mut State) -> Result<Draft, Refusal> {
-        match (&self.request.method, self.request.place.name.as_deref()) {
+        match (&self.request.method, self.request.path.name.as_deref()) {
             (&Method::POST, None) => self.create(state),
             (&Method::PUT, Some(name)) => self.update(state, name),
             (&Method::PATCH, Some(name)) => self.patch(state, name),
@@ -444,7 +444,7 @@ impl Wish<'_> {
         self.take_back(&mut object, &shown);
         object = own(object, &shown, state)?;
         self.complete(&mut object);
-        if self.request.place.subresource.as_deref() != Some("finalize") {
+        if self.request.path.subresource.as_deref() != Some("finalize") {
             self.kind.strategy.prepare_update(&mut object, &live);
         }
         if self.is_status() {
@@ -458,14 +458,14 @@ impl Wish<'_> {
             let generation = generation + i64::from(changed);
             object::metadata(&mut object).insert("generation".into(), generation.into());
         }
-        let is_scale = self.request.place.subresource.as_deref() == Some("scale");
+        let is_scale = self.request.path.subresource.as_deref() == Some("scale");
         Ok(Draft {
             kind: Arc::clone(self.kind),
             key: key.clone(),
             before: Some(live),
             object,
             is_status: self.is_status(),
-            subresource: self.request.place.subresource.clone().unwrap_or_default(),
+            subresource: self.request.path.subresource.clone().unwrap_or_default(),
             scale: self.version.scale.clone().filter(|_| is_scale),
             version: self.version.name.clone(),
             options: self.options(false, dry_run),

@@ -20,6 +20,9 @@ pub const READY_DELAY: &str = "hollow.sts.plus/ready-delay";
 pub const STOP_DELAY: &str = "hollow.sts.plus/stop-delay";
 /// Time that each init container takes: a [`Delay`].
 pub const INIT_DELAY: &str = "hollow.sts.plus/init-delay";
+/// How often each init container runs, each time to a good end, before the next one has its turn: a number from 1 to 20. A
+/// pod whose sandbox is made anew runs its init containers once more.
+pub const INIT_RUNS: &str = "hollow.sts.plus/init-runs";
 /// How exec probes end: `pass` or `fail`, or one of them by kind such as `readiness=fail,liveness=pass`.
 pub const EXEC: &str = "hollow.sts.plus/exec";
 /// What is answered to HTTP requests, a line per path: `<path> <status>|hang|reset [after <duration>] [body <text>]`.
@@ -36,6 +39,8 @@ pub const FAULT_ORDINALS: &str = "hollow.sts.plus/fault-ordinals";
 
 /// The longest delay that is accepted; more is a typing error, and no test or demonstration waits for it.
 const MAX_DELAY: Duration = Duration::from_hours(24);
+/// More runs of an init container are not accepted: no test or demonstration looks at them.
+const MAX_INIT_RUNS: u32 = 20;
 /// How many ordinals one annotation may name; an annotation holds 256 KiB and this bounds the work per event.
 const MAX_FAULT_ORDINALS: usize = 1024;
 
@@ -212,6 +217,7 @@ pub(super) struct Behaviour {
     pub(super) ready: Option<Delay>,
     pub(super) stop: Option<Delay>,
     pub(super) init: Option<Delay>,
+    pub(super) init_runs: Option<u32>,
     pub(super) fault: Option<Fault>,
     pub(super) exec: Option<Exec>,
     pub(super) answers: Option<Answers>,
@@ -237,6 +243,13 @@ impl Behaviour {
                 READY_DELAY => behaviour.ready = value.parse().map_err(|error| complain(&error)).ok(),
                 STOP_DELAY => behaviour.stop = value.parse().map_err(|error| complain(&error)).ok(),
                 INIT_DELAY => behaviour.init = value.parse().map_err(|error| complain(&error)).ok(),
+                INIT_RUNS => {
+                    let runs = value.parse().ok().filter(|runs| (1..=MAX_INIT_RUNS).contains(runs));
+                    if runs.is_none() {
+                        complain(&format_args!("`{value}` is not a number from 1 to {MAX_INIT_RUNS}"));
+                    }
+                    behaviour.init_runs = runs;
+                }
                 EXEC => behaviour.exec = value.parse().map_err(|error| complain(&error)).ok(),
                 HTTP => behaviour.answers = value.parse().map_err(|error| complain(&error)).ok(),
                 FAULT if value.is_empty() => {}

@@ -92,6 +92,7 @@ fn what_cannot_be_read_is_named_and_means_the_default() {
         (START_DELAY, "soon"),
         (READY_DELAY, "5s..2s"),
         (STOP_DELAY, "-1s"),
+        (INIT_RUNS, "0"),
         (FAULT, "never-redy"),
         (FAULT_ORDINALS, too_many.as_str()),
         ("hollow.sts.plus/start-dealy", "1s"),
@@ -101,9 +102,13 @@ fn what_cannot_be_read_is_named_and_means_the_default() {
     let complaint = behaviour.complaint.clone().unwrap();
     assert_eq!(Behaviour { complaint: None, ..behaviour }, Behaviour::default());
     let named: BTreeSet<&str> = complaint.split("; ").filter_map(|part| part.split(' ').next()).collect();
-    let expected: BTreeSet<&str> = annotations[..6].iter().map(|(key, _)| *key).collect();
+    let expected: BTreeSet<&str> = annotations[..7].iter().map(|(key, _)| *key).collect();
     assert_eq!(named, expected, "{complaint}");
 
+    for (text, runs) in [("1", Some(1)), ("20", Some(20)), ("21", None), ("-1", None), ("often", None)] {
+        let behaviour = read(&[(INIT_RUNS, text)]);
+        assert_eq!((behaviour.init_runs, behaviour.complaint.is_none()), (runs, runs.is_some()), "{text}");
+    }
     let misspelt = read(&[(FAULT, "unready-after=later")]).complaint.unwrap();
     assert!(misspelt.contains("`later` is not a duration"), "{misspelt}");
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::call::Call;
-use super::shell::{Keeper, Step};
+use super::shell::{Keeper, Next};
 use super::watch::{Event, Key, Row};
 use crate::clock::Moment;
 use crate::volumes::{
@@ -315,10 +315,10 @@ impl Keeper for Claims {
         }
     }
 
-    fn next(&self, key: &Key, _now: Moment) -> Step<Write> {
+    fn next(&self, key: &Key, _now: Moment) -> Next<Write> {
         match (self.known.get(key), self.volumes.get(key)) {
-            (None, None) => Step::Forget,
-            (claim, volume) => self.decide(claim, volume).map_or(Step::Rest, Step::Write),
+            (None, None) => Next::Forget,
+            (claim, volume) => self.decide(claim, volume).map_or(Next::Rest, Next::Write),
         }
     }
 

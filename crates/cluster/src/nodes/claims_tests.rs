@@ -41,7 +41,7 @@ fn synced(namespaces: &[&str]) -> Claims {
     claims
 }
 
-fn next(claims: &Claims) -> Step<Write> {
+fn next(claims: &Claims) -> Next<Write> {
     claims.next(&Key::from("c1".to_owned()), Moment::ZERO)
 }
 
@@ -51,45 +51,45 @@ fn a_claim_and_its_volume_come_and_go_together() {
         Event::Gone(Key::from("c1".to_owned()))
     }
     for (name, claim, volume, expected) in [
-        ("new claim", Some(claim("Pending", None)), None, Step::Write(Write::Provision)),
-        ("claim without status", Some(claim("", None)), None, Step::Write(Write::Provision)),
+        ("new claim", Some(claim("Pending", None)), None, Next::Write(Write::Provision)),
+        ("claim without status", Some(claim("", None)), None, Next::Write(Write::Provision)),
         (
             "volume unbound",
             Some(claim("Pending", None)),
             Some(ours("Pending", "Delete")),
-            Step::Write(Write::BindVolume),
+            Next::Write(Write::BindVolume),
         ),
         (
             "claim unbound",
             Some(claim("Pending", None)),
             Some(ours("Bound", "Delete")),
-            Step::Write(Write::BindClaim),
+            Next::Write(Write::BindClaim),
         ),
         (
             "claim half bound",
             Some(claim("Pending", Some("pvc-c1"))),
             Some(ours("Bound", "Delete")),
-            Step::Write(Write::BindClaim),
+            Next::Write(Write::BindClaim),
         ),
         (
             "claim half bound, volume lost",
             Some(claim("Pending", Some("pvc-c1"))),
             None,
-            Step::Write(Write::Provision),
+            Next::Write(Write::Provision),
         ),
-        ("both bound", Some(claim("Bound", Some("pvc-c1"))), Some(ours("Bound", "Delete")), Step::Rest),
-        ("claim wants a volume of its choice", Some(claim("Pending", Some("mine"))), None, Step::Rest),
+        ("both bound", Some(claim("Bound", Some("pvc-c1"))), Some(ours("Bound", "Delete")), Next::Rest),
+        ("claim wants a volume of its choice", Some(claim("Pending", Some("mine"))), None, Next::Rest),
         (
             "somebody else's volume",
             Some(claim("Pending", None)),
             Some(volume("Available", "Delete", "other")),
-            Step::Rest,
+            Next::Rest,
         ),
-        ("claim gone", None, Some(ours("Bound", "Delete")), Step::Write(Write::Reclaim)),
-        ("claim gone, volume kept", None, Some(ours("Bound", "Retain")), Step::Write(Write::Release)),
-        ("claim gone, volume released", None, Some(ours("Released", "Retain")), Step::Rest),
-        ("claim gone, somebody else's volume", None, Some(volume("Bound", "Delete", "other")), Step::Rest),
-        ("both gone", None, None, Step::Forget),
+        ("claim gone", None, Some(ours("Bound", "Delete")), Next::Write(Write::Reclaim)),
+        ("claim gone, volume kept", None, Some(ours("Bound", "Retain")), Next::Write(Write::Release)),
+        ("claim gone, volume released", None, Some(ours("Released", "Retain")), Next::Rest),
+        ("claim gone, somebody else's volume", None, Some(volume("Bound", "Delete", "other")), Next::Rest),
+        ("both gone", None, None, Next::Forget),
     ] {
         let mut claims = synced(&[]);
         claims.take(Input::Claim(claim.unwrap_or_else(gone)), Moment::ZERO);
@@ -103,23 +103,23 @@ fn nothing_is_made_or_removed_before_everything_is_known() {
     let mut claims = Claims::new(["db".to_owned(), "web".to_owned()].into());
     claims.take(Input::Volume(ours("Bound", "Delete")), Moment::ZERO);
     claims.take(Input::Claim(Event::Synced), Moment::ZERO);
-    assert_eq!(next(&claims), Step::Rest, "the claim may be in the namespace that is still to come");
+    assert_eq!(next(&claims), Next::Rest, "the claim may be in the namespace that is still to come");
     assert_eq!(claims.take(Input::Claim(Event::Synced), Moment::ZERO).len(), 1);
-    assert_eq!(next(&claims), Step::Write(Write::Reclaim));
+    assert_eq!(next(&claims), Next::Write(Write::Reclaim));
 
     let mut claims = Claims::new(BTreeSet::new());
     claims.take(Input::Claim(claim("Pending", None)), Moment::ZERO);
     claims.take(Input::Claim(Event::Synced), Moment::ZERO);
-    assert_eq!(next(&claims), Step::Rest, "the volume may be there already");
+    assert_eq!(next(&claims), Next::Rest, "the volume may be there already");
     claims.take(Input::Volume(Event::Synced), Moment::ZERO);
-    assert_eq!(next(&claims), Step::Write(Write::Provision));
+    assert_eq!(next(&claims), Next::Write(Write::Provision));
 }
 
 #[test]
 fn volumes_of_namespaces_that_are_not_followed_stay() {
     let mut claims = synced(&["web"]);
     claims.take(Input::Volume(ours("Bound", "Delete")), Moment::ZERO);
-    assert_eq!(next(&claims), Step::Rest);
+    assert_eq!(next(&claims), Next::Rest);
 }
 
 #[test]

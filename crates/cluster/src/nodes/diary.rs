@@ -1,12 +1,13 @@
 //! What hollow containers have done, kept as the logs that real ones would have written.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use super::pod::{Container, Containers, Init, InitState, Place, Pod, Stage};
+use super::pod::{Binding, Container, Containers, Init, InitState, Pod, Stage};
 use super::watch::Key;
 use crate::machinery::logs::{Line, Log, Logs};
 
@@ -70,7 +71,7 @@ impl Runs {
 
 impl Diary {
     fn lock(&self) -> MutexGuard<'_, Pods> {
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pods.lock()
     }
 
     /// Writes down what has become of a pod since it was last looked at.
@@ -78,7 +79,7 @@ impl Diary {
         let was = before.map(|before| before.stage);
         let is_told =
             was == Some(pod.stage) && before.map(|pod| pod.deletion_grace) == Some(pod.deletion_grace);
-        if is_told || !matches!(pod.place, Place::Bound(_)) {
+        if is_told || !matches!(pod.binding, Binding::Bound(_)) {
             return;
         }
         {

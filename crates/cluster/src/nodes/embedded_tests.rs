@@ -97,14 +97,14 @@ async fn the_same_seed_gives_the_same_run() {
 }
 
 /// A cluster of three nodes in three zones, `n-a` to `n-c`, that leaves all to its controllers.
-struct Place {
+struct Setup {
     client: Client,
     clock: Clock,
     network: Network,
     nodes: Running,
 }
 
-impl Place {
+impl Setup {
     fn new() -> Self {
         let clock = Clock::at("2026-01-02T03:04:05Z".parse().unwrap());
         let server = Server::new(Settings::new(clock)).unwrap();
@@ -118,7 +118,7 @@ impl Place {
             network: Some(network.clone()),
             ..Config::default()
         };
-        Place { nodes: HollowNodes::new(client.clone(), config).start(), client, clock, network }
+        Setup { nodes: HollowNodes::new(client.clone(), config).start(), client, clock, network }
     }
 
     fn pods(&self) -> Api<Pod> {
@@ -182,53 +182,53 @@ fn has(pod: &Value, pointer: &str, expected: &str) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn readiness_is_asked_over_the_pod_network() {
-    let place = Place::new();
+    let setup = Setup::new();
     let probe = json!({ "readinessProbe": {
         "httpGet": { "path": "/ready", "port": "http" }, "initialDelaySeconds": 5, "periodSeconds": 2,
         "failureThreshold": 1,
     } });
-    place.create("web-0", json!({ behaviour::HTTP: "/ready 503" }), json!({}), probe).await;
-    place.pod("web-0", "Running", |pod| has(pod, "/status/phase", "Running")).await;
-    let patience = tokio::time::timeout(Duration::from_mins(5), place.ready("web-0")).await;
+    setup.create("web-0", json!({ behaviour::HTTP: "/ready 503" }), json!({}), probe).await;
+    setup.pod("web-0", "Running", |pod| has(pod, "/status/phase", "Running")).await;
+    let patience = tokio::time::timeout(Duration::from_mins(5), setup.ready("web-0")).await;
     assert!(patience.is_err(), "503 is not ready");
-    place.annotate("web-0", json!({ behaviour::HTTP: null })).await;
-    assert!(place.ready("web-0").await <= 2);
-    place.network.answer_for_pod("default", "web-0", network::handler(|_| std::future::pending()));
-    place.pod("web-0", "not ready", |pod| condition(pod, "Ready") == "False").await;
-    let pod = serde_json::to_value(place.pods().get("web-0").await.unwrap()).unwrap();
+    setup.annotate("web-0", json!({ behaviour::HTTP: null })).await;
+    assert!(setup.ready("web-0").await <= 2);
+    setup.network.answer_for_pod("default", "web-0", network::handler(|_| std::future::pending()));
+    setup.pod("web-0", "not ready", |pod| condition(pod, "Ready") == "False").await;
+    let pod = serde_json::to_value(setup.pods().get("web-0").await.unwrap()).unwrap();
     assert_eq!((restarts(&pod), condition(&pod, "ContainersReady")), (0, "False"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_fails_its_liveness_probe_is_restarted_more_and_more_slowly() {
-    let place = Place::new();
+    let setup = Setup::new();
     let probe = json!({
         "livenessProbe": { "exec": { "command": ["x"] }, "periodSeconds": 1, "failureThreshold": 2 },
         "startupProbe": { "tcpSocket": { "port": 80 }, "periodSeconds": 1 },
     });
-    place.create("web-0", json!({}), json!({}), probe).await;
-    place.ready("web-0").await;
-    place.annotate("web-0", json!({ behaviour::EXEC: "liveness=fail" })).await;
-    place.pod("web-0", "restarted", |pod| restarts(pod) == 1).await;
+    setup.create("web-0", json!({}), json!({}), probe).await;
+    setup.ready("web-0").await;
+    setup.annotate("web-0", json!({ behaviour::EXEC: "liveness=fail" })).await;
+    setup.pod("web-0", "restarted", |pod| restarts(pod) == 1).await;
     let last = "/status/containerStatuses/0/lastState/terminated/exitCode";
-    place
+    setup
         .pod("web-0", "in a crash loop", |pod| {
             pod.pointer(last) == Some(&json!(137))
                 && has(pod, "/status/containerStatuses/0/state/waiting/reason", "CrashLoopBackOff")
         })
         .await;
-    place.pod("web-0", "restarted again", |pod| restarts(pod) == 3).await;
-    place.annotate("web-0", json!({ behaviour::EXEC: null })).await;
-    place.ready("web-0").await;
+    setup.pod("web-0", "restarted again", |pod| restarts(pod) == 3).await;
+    setup.annotate("web-0", json!({ behaviour::EXEC: null })).await;
+    setup.ready("web-0").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn init_containers_have_their_turn_and_their_failures() {
-    let place = Place::new();
+    let setup = Setup::new();
     let init = |name: &str| json!({ "name": name, "image": "init:1" });
     let spec = json!({ "initContainers": [init("one"), init("two")] });
-    place.create("web-0", json!({ behaviour::INIT_DELAY: "3s" }), spec.clone(), json!({})).await;
-    place
+    setup.create("web-0", json!({ behaviour::INIT_DELAY: "3s" }), spec.clone(), json!({})).await;
+    setup
         .pod("web-0", "in its second init container", |pod| {
             has(pod, "/status/initContainerStatuses/0/state/terminated/reason", "Completed")
                 && pod.pointer("/status/initContainerStatuses/1/state/running").is_some()
@@ -237,88 +237,98 @@ async fn init_containers_have_their_turn_and_their_failures() {
                 && has(pod, "/status/containerStatuses/0/state/waiting/reason", "PodInitializing")
         })
         .await;
-    assert!(place.ready("web-0").await <= 3);
-    place.create("web-1", json!({ behaviour::FAULT: "init-crash-loop" }), spec.clone(), json!({})).await;
-    place
+    assert!(setup.ready("web-0").await <= 3);
+    setup.create("web-1", json!({ behaviour::FAULT: "init-crash-loop" }), spec.clone(), json!({})).await;
+    setup
         .pod("web-1", "in a crash loop", |pod| {
             has(pod, "/status/initContainerStatuses/0/state/waiting/reason", "CrashLoopBackOff")
                 && pod.pointer("/status/initContainerStatuses/0/restartCount") == Some(&json!(3))
                 && has(pod, "/status/phase", "Pending")
         })
         .await;
-    place.annotate("web-1", json!({ behaviour::FAULT: null })).await;
-    place.ready("web-1").await;
+    setup.annotate("web-1", json!({ behaviour::FAULT: null })).await;
+    setup.ready("web-1").await;
+    setup.create("web-2", json!({ behaviour::INIT_RUNS: "4" }), spec.clone(), json!({})).await;
+    setup
+        .pod("web-2", "Ready after init containers that ran four times", |pod| {
+            let ended = |place: usize| {
+                let status = &pod["status"]["initContainerStatuses"][place];
+                status["restartCount"] == 3 && status["state"]["terminated"]["exitCode"] == 0
+            };
+            condition(pod, "Ready") == "True" && ended(0) && ended(1)
+        })
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_end_as_their_restart_policy_has_it() {
-    let place = Place::new();
+    let setup = Setup::new();
     for (name, policy, fault, phase, exit) in [
         ("a", "Never", "exit-after=2s", "Succeeded", 0),
         ("b", "Never", "fail-after=2s", "Failed", 1),
         ("c", "OnFailure", "exit-after=2s", "Succeeded", 0),
         ("d", "Never", "crash-loop", "Failed", 1),
     ] {
-        place
+        setup
             .create(name, json!({ behaviour::FAULT: fault }), json!({ "restartPolicy": policy }), json!({}))
             .await;
-        place.pod(name, phase, |pod| has(pod, "/status/phase", phase)).await;
-        let pod = serde_json::to_value(place.pods().get(name).await.unwrap()).unwrap();
+        setup.pod(name, phase, |pod| has(pod, "/status/phase", phase)).await;
+        let pod = serde_json::to_value(setup.pods().get(name).await.unwrap()).unwrap();
         let code = pod.pointer("/status/containerStatuses/0/state/terminated/exitCode");
         assert_eq!((code, condition(&pod, "Ready")), (Some(&json!(exit)), "False"), "{name}");
     }
     for (name, policy, fault) in [("e", "OnFailure", "fail-after=2s"), ("f", "Always", "exit-after=2s")] {
-        place
+        setup
             .create(name, json!({ behaviour::FAULT: fault }), json!({ "restartPolicy": policy }), json!({}))
             .await;
-        place.pod(name, "restarted", |pod| restarts(pod) >= 3).await;
+        setup.pod(name, "restarted", |pod| restarts(pod) >= 3).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_does_not_stop_in_time_is_killed() {
-    let place = Place::new();
+    let setup = Setup::new();
     let spec = json!({ "terminationGracePeriodSeconds": 5 });
-    place.create("web-0", json!({ behaviour::STOP_DELAY: "1h" }), spec, json!({})).await;
-    place.ready("web-0").await;
-    place.pods().delete("web-0", &DeleteParams::default()).await.unwrap();
-    let took = place.pod("web-0", "gone", Value::is_null).await;
+    setup.create("web-0", json!({ behaviour::STOP_DELAY: "1h" }), spec, json!({})).await;
+    setup.ready("web-0").await;
+    setup.pods().delete("web-0", &DeleteParams::default()).await.unwrap();
+    let took = setup.pod("web-0", "gone", Value::is_null).await;
     assert!((4..=6).contains(&took), "{took} s");
 }
 
 #[tokio::test(start_paused = true)]
 async fn names_of_pods_and_services_lead_to_them() {
-    let place = Place::new();
-    let services: Api<k8s_openapi::api::core::v1::Service> = Api::default_namespaced(place.client.clone());
+    let setup = Setup::new();
+    let services: Api<k8s_openapi::api::core::v1::Service> = Api::default_namespaced(setup.client.clone());
     let service = json!({
         "metadata": { "name": "web" },
         "spec": { "clusterIP": "None", "selector": { "app": "web" }, "ports": [{ "port": 80 }] },
     });
     services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
     for name in ["web-0", "web-1"] {
-        place.create(name, json!({}), json!({}), json!({})).await;
-        place.ready(name).await;
+        setup.create(name, json!({}), json!({}), json!({})).await;
+        setup.ready(name).await;
     }
-    assert_eq!(place.network.resolve("web.default.svc.cluster.local").len(), 2);
-    let [ip] = place.network.resolve("web-1.web.default.svc").try_into().unwrap();
-    assert_eq!(place.pods().get("web-1").await.unwrap().status.unwrap().pod_ip, Some(ip.to_string()));
-    assert!(place.network.connect((ip, 80).into()).await.is_ok());
-    place.annotate("web-1", json!({ behaviour::FAULT: "never-ready" })).await;
-    place.pod("web-1", "not ready", |pod| condition(pod, "Ready") == "False").await;
-    assert_eq!(place.network.resolve("web-1.web.default.svc"), Vec::<std::net::IpAddr>::new());
+    assert_eq!(setup.network.resolve("web.default.svc.cluster.local").len(), 2);
+    let [ip] = setup.network.resolve("web-1.web.default.svc").try_into().unwrap();
+    assert_eq!(setup.pods().get("web-1").await.unwrap().status.unwrap().pod_ip, Some(ip.to_string()));
+    assert!(setup.network.connect((ip, 80).into()).await.is_ok());
+    setup.annotate("web-1", json!({ behaviour::FAULT: "never-ready" })).await;
+    setup.pod("web-1", "not ready", |pod| condition(pod, "Ready") == "False").await;
+    assert_eq!(setup.network.resolve("web-1.web.default.svc"), Vec::<std::net::IpAddr>::new());
 }
 
 /// Loses a node with a pod and says what became of it until it is deleted.
-async fn lose_a_node(place: &Place) -> (Api<k8s_openapi::api::core::v1::Node>, String) {
-    place.create("web-0", json!({}), json!({}), json!({})).await;
-    place.ready("web-0").await;
-    let pod = place.pods().get("web-0").await.unwrap();
+async fn lose_a_node(setup: &Setup) -> (Api<k8s_openapi::api::core::v1::Node>, String) {
+    setup.create("web-0", json!({}), json!({}), json!({})).await;
+    setup.ready("web-0").await;
+    let pod = setup.pods().get("web-0").await.unwrap();
     let node = pod.spec.unwrap().node_name.unwrap();
     let ip: std::net::IpAddr = pod.status.unwrap().pod_ip.unwrap().parse().unwrap();
-    let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(place.client.clone());
+    let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(setup.client.clone());
     let lost = Patch::Merge(json!({ "metadata": { "annotations": { behaviour::LOST: "true" } } }));
     nodes.patch(&node, &PatchParams::default(), &lost).await.unwrap();
-    let took = place.pod("web-0", "not ready", |pod| condition(pod, "Ready") == "False").await;
+    let took = setup.pod("web-0", "not ready", |pod| condition(pod, "Ready") == "False").await;
     assert!((49..=51).contains(&took), "{took} s: a node is missed after its grace");
     let shown = serde_json::to_value(nodes.get(&node).await.unwrap()).unwrap();
     assert_eq!(condition(&shown, "Ready"), "Unknown");
@@ -329,46 +339,46 @@ async fn lose_a_node(place: &Place) -> (Api<k8s_openapi::api::core::v1::Node>, S
         .map(|one| one["effect"].as_str().unwrap())
         .collect();
     assert_eq!(taints, ["NoSchedule", "NoExecute"]);
-    let dead = place.network.connect((ip, 80).into()).await.err().unwrap();
+    let dead = setup.network.connect((ip, 80).into()).await.err().unwrap();
     assert_eq!(dead.kind(), std::io::ErrorKind::TimedOut);
     let is_deleting = |pod: &Value| pod.pointer("/metadata/deletionTimestamp").is_some();
-    let took = place.pod("web-0", "evicted", is_deleting).await;
+    let took = setup.pod("web-0", "evicted", is_deleting).await;
     assert!(took <= 300, "{took} s: a pod tolerates that for five minutes");
     (nodes, node)
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_pods_of_a_lost_node_stay_until_it_returns() {
-    let place = Place::new();
-    let (nodes, node) = lose_a_node(&place).await;
-    let hour = place.pod("web-0", "gone", Value::is_null);
+    let setup = Setup::new();
+    let (nodes, node) = lose_a_node(&setup).await;
+    let hour = setup.pod("web-0", "gone", Value::is_null);
     assert!(tokio::time::timeout(Duration::from_mins(5), hour).await.is_err(), "nobody is there to stop it");
     let back = Patch::Merge(json!({ "metadata": { "annotations": { behaviour::LOST: null } } }));
     nodes.patch(&node, &PatchParams::default(), &back).await.unwrap();
-    place.pod("web-0", "gone", Value::is_null).await;
+    setup.pod("web-0", "gone", Value::is_null).await;
     let shown = serde_json::to_value(nodes.get(&node).await.unwrap()).unwrap();
     assert_eq!((condition(&shown, "Ready"), shown["spec"].get("taints")), ("True", None));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_pods_of_a_node_that_is_deleted_are_removed() {
-    let place = Place::new();
-    let (nodes, node) = lose_a_node(&place).await;
+    let setup = Setup::new();
+    let (nodes, node) = lose_a_node(&setup).await;
     nodes.delete(&node, &DeleteParams::default()).await.unwrap();
-    let took = place.pod("web-0", "gone", Value::is_null).await;
+    let took = setup.pod("web-0", "gone", Value::is_null).await;
     assert!((39..=41).contains(&took), "{took} s");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_returns_in_time_keeps_its_pods() {
-    let place = Place::new();
-    place.create("web-0", json!({}), json!({}), json!({})).await;
-    place.ready("web-0").await;
-    let node = place.pods().get("web-0").await.unwrap().spec.unwrap().node_name.unwrap();
-    place.nodes.lose(&node).unwrap();
-    place.pod("web-0", "not ready", |pod| condition(pod, "Ready") == "False").await;
-    place.nodes.restore(&node).unwrap();
-    place.ready("web-0").await;
-    let gone = place.pod("web-0", "deleted", |pod| pod.pointer("/metadata/deletionTimestamp").is_some());
+    let setup = Setup::new();
+    setup.create("web-0", json!({}), json!({}), json!({})).await;
+    setup.ready("web-0").await;
+    let node = setup.pods().get("web-0").await.unwrap().spec.unwrap().node_name.unwrap();
+    setup.nodes.lose(&node).unwrap();
+    setup.pod("web-0", "not ready", |pod| condition(pod, "Ready") == "False").await;
+    setup.nodes.restore(&node).unwrap();
+    setup.ready("web-0").await;
+    let gone = setup.pod("web-0", "deleted", |pod| pod.pointer("/metadata/deletionTimestamp").is_some());
     assert!(tokio::time::timeout(Duration::from_mins(9), gone).await.is_err());
 }

@@ -23,9 +23,9 @@ use std::time::Duration;
 use super::Placement;
 use super::behaviour::{Delay, Fault};
 use super::node::Nodes;
-use super::pod::{CRASHED, Containers, Init, InitState, Phase, Place, Pod, RestartPolicy, Stage};
+use super::pod::{Binding, CRASHED, Containers, Init, InitState, Phase, Pod, RestartPolicy, Stage};
 use super::probes::{Health, Purpose};
-use super::shell::Step;
+use super::shell::Next;
 use crate::clock::Moment;
 
 /// Wait before the first restart of a crashing container; each further one takes twice as long. A tenth of a
@@ -88,7 +88,7 @@ pub(super) struct Defaults {
 impl Progress {
     /// Takes note of what a pod shows by now.
     pub(super) fn see(&mut self, pod: &Pod, now: Moment) {
-        if matches!(pod.place, Place::Bound(_)) {
+        if matches!(pod.binding, Binding::Bound(_)) {
             self.bound.get_or_insert(now);
         }
         if pod.stage.containers != Containers::Creating {
@@ -129,7 +129,7 @@ impl Progress {
         }
     }
 
-    /// How many runs have ended in a row, none of them a long one.
+    /// How many consecutive runs have ended, none of them a long one.
     fn streak(&self, now: Moment) -> u32 {
         let began = self.containers.unwrap_or(now);
         if now.saturating_sub(began) < BACKOFF_FORGOTTEN { self.streak } else { 0 }
@@ -148,7 +148,7 @@ impl Progress {
     }
 }
 
-/// The next step of a pod's life.
+/// What a pod does next.
 pub(super) fn next(
     pod: &Pod,
     progress: &Progress,
@@ -156,28 +156,28 @@ pub(super) fn next(
     defaults: &Defaults,
     health: Health,
     now: Moment,
-) -> Step<Write> {
+) -> Next<Write> {
     let is_left_to_cluster = defaults.placement == Placement::Clusters;
-    let step = match &pod.place {
+    let next = match &pod.binding {
         // A node that is lost writes nothing: the cluster finds out by itself.
-        Place::Bound(node) if nodes.lost.contains(node) && is_left_to_cluster => return Step::Rest,
-        Place::Bound(node) if nodes.lost.contains(node) => cut_off(pod),
-        Place::Bound(node) if nodes.has(node) => Life { pod, progress, defaults, health, now }.next(),
-        Place::Unbound(_) if is_left_to_cluster => return Step::Rest,
-        Place::Unbound(wants) if pod.deletion_grace.is_none() => match nodes.choose(wants, &pod.name) {
-            Ok(node) => Step::Write(Write::Bind(node.name.clone())),
-            Err(_) if is_marked_unschedulable(pod) => Step::Rest,
-            Err(reason) => Step::Write(Write::Unschedulable(reason)),
+        Binding::Bound(node) if nodes.lost.contains(node) && is_left_to_cluster => return Next::Rest,
+        Binding::Bound(node) if nodes.lost.contains(node) => cut_off(pod),
+        Binding::Bound(node) if nodes.has(node) => Life { pod, progress, defaults, health, now }.next(),
+        Binding::Unbound(_) if is_left_to_cluster => return Next::Rest,
+        Binding::Unbound(wants) if pod.deletion_grace.is_none() => match nodes.choose(wants, &pod.name) {
+            Ok(node) => Next::Write(Write::Bind(node.name.clone())),
+            Err(_) if is_marked_unschedulable(pod) => Next::Rest,
+            Err(reason) => Next::Write(Write::Unschedulable(reason)),
         },
-        Place::Bound(_) | Place::Unbound(_) | Place::NotOurs => return Step::Rest,
+        Binding::Bound(_) | Binding::Unbound(_) | Binding::NotOurs => return Next::Rest,
     };
-    match (&pod.behaviour.complaint, &step) {
+    match (&pod.behaviour.complaint, &next) {
         // Complaining is not part of the life: it waits until nothing else is to be done.
-        (_, Step::Write(_)) => step,
+        (_, Next::Write(_)) => next,
         (Some(complaint), _) if progress.complained.as_ref() != Some(complaint) => {
-            Step::Write(Write::Complain(complaint.clone()))
+            Next::Write(Write::Complain(complaint.clone()))
         }
-        _ => step,
+        _ => next,
     }
 }
 
@@ -187,8 +187,8 @@ fn is_marked_unschedulable(pod: &Pod) -> bool {
 }
 
 /// A lost node does nothing; all that can be seen of its pods is that they are not Ready.
-fn cut_off(pod: &Pod) -> Step<Write> {
-    if pod.stage.ready { Step::Write(Write::NotReady) } else { Step::Rest }
+fn cut_off(pod: &Pod) -> Next<Write> {
+    if pod.stage.ready { Next::Write(Write::NotReady) } else { Next::Rest }
 }
 
 /// A pod on a node that is alive.
@@ -201,18 +201,18 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
-    fn next(&self) -> Step<Write> {
+    fn next(&self) -> Next<Write> {
         if let Some(grace) = self.pod.deletion_grace {
             return self.stop(grace);
         }
         if matches!(self.pod.stage.phase, Phase::Succeeded | Phase::Failed) {
-            return Step::Rest;
+            return Next::Rest;
         }
         let started = self.pod.stage.containers != Containers::Creating;
         let start = self.since(self.progress.bound)
             + self.delay(self.pod.behaviour.start, self.defaults.start, "start");
         if !started && self.now < start {
-            return Step::Wait(start);
+            return Next::Wait(start);
         }
         let (stage, wake) = match (self.initializing(), self.pod.behaviour.fault) {
             (Some(initializing), _) => initializing,
@@ -222,24 +222,24 @@ impl Life<'_> {
             (None, _) => self.running(),
         };
         match wake {
-            _ if stage != self.pod.stage => Step::Write(Write::Report(stage)),
-            Some(wake) => Step::Wait(wake),
-            None => Step::Rest,
+            _ if stage != self.pod.stage => Next::Write(Write::Report(stage)),
+            Some(wake) => Next::Wait(wake),
+            None => Next::Rest,
         }
     }
 
-    fn stop(&self, grace: i64) -> Step<Write> {
+    fn stop(&self, grace: i64) -> Next<Write> {
         let delay = self.delay(self.pod.behaviour.stop, self.defaults.stop, "stop");
         // Whatever has not stopped by the end of its grace is killed.
         let end = self.since(self.progress.deletion)
             + delay.min(Duration::from_secs(u64::try_from(grace).unwrap_or_default()));
         // Without grace left the pod has been removed already and only finalizers keep the object.
         if grace == 0 || self.pod.behaviour.fault == Some(Fault::StuckTerminating) {
-            Step::Rest
+            Next::Rest
         } else if self.now < end {
-            Step::Wait(end)
+            Next::Wait(end)
         } else {
-            Step::Write(Write::Remove)
+            Next::Write(Write::Remove)
         }
     }
 
@@ -299,6 +299,10 @@ impl Life<'_> {
             let delay = delay.draw(self.defaults.seed, &format!("{}/init/{}", self.pod.key, container.name));
             if self.now < began + delay {
                 return Some((at(index, InitState::Running, restarts), Some(began + delay)));
+            }
+            let again = restarts.saturating_add(1);
+            if again < self.pod.behaviour.init_runs.unwrap_or(1) {
+                return Some((at(index, InitState::Running, again), Some(self.now + delay)));
             }
             (index, restarts, began) = (index + 1, 0, self.now);
         }

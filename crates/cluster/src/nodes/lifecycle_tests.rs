@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::super::behaviour::{FAULT, INIT_DELAY, READY_DELAY, START_DELAY, STOP_DELAY};
+use super::super::behaviour::{FAULT, INIT_DELAY, INIT_RUNS, READY_DELAY, START_DELAY, STOP_DELAY};
 use super::super::node::Node;
 use super::super::pod::tests::pod_with;
 use super::*;
@@ -56,16 +56,16 @@ impl Story {
         story
     }
 
-    fn next(&self) -> Step<Write> {
+    fn next(&self) -> Next<Write> {
         next(&self.pod, &self.progress, &self.nodes, &self.defaults, self.health, self.now)
     }
 
     /// Makes the write that is due, and shows its effect.
     fn act(&mut self) -> Write {
-        let Step::Write(write) = self.next() else { panic!("nothing to write: {:?}", self.next()) };
+        let Next::Write(write) = self.next() else { panic!("nothing to write: {:?}", self.next()) };
         self.progress.act(&self.pod, &write, self.now);
         match &write {
-            Write::Bind(node) => self.pod.place = Place::Bound(node.clone()),
+            Write::Bind(node) => self.pod.binding = Binding::Bound(node.clone()),
             Write::Report(stage) => self.pod.stage = *stage,
             Write::NotReady => self.pod.stage.ready = false,
             Write::Remove | Write::Unschedulable(_) | Write::Complain(_) => {}
@@ -79,14 +79,14 @@ impl Story {
     }
 
     fn rests(&self) {
-        assert_eq!(self.next(), Step::Rest, "at {:?}", self.now);
+        assert_eq!(self.next(), Next::Rest, "at {:?}", self.now);
     }
 
     /// Waits for exactly this long and not a nanosecond less.
     fn waits(&mut self, time: Duration) {
-        assert_eq!(self.next(), Step::Wait(self.now + time), "at {:?}", self.now);
+        assert_eq!(self.next(), Next::Wait(self.now + time), "at {:?}", self.now);
         self.now += time.saturating_sub(Duration::from_nanos(1));
-        assert!(matches!(self.next(), Step::Wait(_)), "at {:?}", self.now);
+        assert!(matches!(self.next(), Next::Wait(_)), "at {:?}", self.now);
         self.now += Duration::from_nanos(1);
     }
 
@@ -130,7 +130,7 @@ fn delays_are_counted_from_the_step_before() {
 #[test]
 fn a_slow_answer_does_not_lengthen_the_delays() {
     let mut story = Story::with(&json!({ READY_DELAY: "20ms" }));
-    let Step::Write(write) = story.next() else { panic!() };
+    let Next::Write(write) = story.next() else { panic!() };
     story.progress.act(&story.pod, &write, story.now);
     story.now += MS(15);
     // The echo of the report comes 15 ms later.
@@ -297,7 +297,7 @@ fn a_pod_that_fits_nowhere_says_so_once_and_waits() {
     let mut pod = pod_with(json!({ "spec": { "nodeName": null, "nodeSelector": { "disk": "ssd" } } }));
     let story = Story::new(pod.clone());
     assert!(
-        matches!(story.next(), Step::Write(Write::Unschedulable(reason)) if reason.starts_with("0/2 nodes"))
+        matches!(story.next(), Next::Write(Write::Unschedulable(reason)) if reason.starts_with("0/2 nodes"))
     );
     pod.conditions = pod_with(json!({ "status": { "conditions": [
         { "type": "PodScheduled", "status": "False", "reason": "Unschedulable" },
@@ -342,8 +342,8 @@ fn every_pod_draws_its_own_delay_and_always_the_same() {
         let mut story = Story::new(pod);
         story.defaults.seed = seed;
         match story.next() {
-            Step::Wait(moment) => moment.checked_sub(story.now).unwrap(),
-            step => panic!("{step:?}"),
+            Next::Wait(moment) => moment.checked_sub(story.now).unwrap(),
+            next => panic!("{next:?}"),
         }
     };
     assert_eq!(wait("one", 1), wait("one", 1));
@@ -375,6 +375,22 @@ fn init_containers_take_their_turns() {
     story.reports(READY);
     story.rests();
     let mut quick = with_init(&json!({}), "Always");
+    quick.reports(READY);
+}
+
+#[test]
+fn init_containers_run_as_often_as_they_are_told() {
+    let mut story = with_init(&json!({ INIT_DELAY: "20ms", INIT_RUNS: "3" }), "Always");
+    for index in 0..2 {
+        for restarts in 0..3 {
+            story.reports(at(index, InitState::Running, restarts));
+            story.waits(MS(20));
+        }
+    }
+    story.reports(READY);
+    let mut quick = with_init(&json!({ INIT_RUNS: "2" }), "Always");
+    quick.reports(at(0, InitState::Running, 1));
+    quick.reports(at(1, InitState::Running, 1));
     quick.reports(READY);
 }
 

@@ -26,7 +26,7 @@
 //! | services, with a network of the caller's | list, watch |
 //!
 //! ```text
-//! watch ---> keeper (rows in, steps and calls out; pure: lifecycle, claims) ---> shell (one lane per pod) ---> API
+//! watch ---> keeper (rows in, decisions and calls out; pure: lifecycle, claims) ---> shell (one lane per pod) ---> API
 //!   ^                                                                                                          |
 //!   +----------------------------------------------------------------------------------------------------------+
 //! ```
@@ -288,7 +288,7 @@ impl HollowNodes {
             while let Some(call) = heard.recv().await {
                 // The pod may be gone by now.
                 if let Err(error) = shell::make(&client, &[call]).await {
-                    debug!(%error, "nobody is told where a hollow pod listens");
+                    debug!(%error, "the address at which a hollow pod listens is not published");
                 }
             }
         }
@@ -322,7 +322,7 @@ impl HollowNodes {
                 return;
             }
             failures += 1;
-            warn!(%error, node = node.name, "a node cannot be announced; trying again");
+            warn!(%error, node = node.name, "a node cannot be registered; retrying");
             tokio::time::sleep(shell::retry_pause(failures)).await;
         }
     }

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::super::pod::tests::pod_with;
-use super::super::pod::{Place, Pod};
+use super::super::pod::{Binding, Pod};
 use super::*;
 
 fn three_zones() -> Nodes {
@@ -14,7 +14,7 @@ fn three_zones() -> Nodes {
 fn wants(spec: &Value) -> Wants {
     let mut pod = json!({ "spec": { "nodeName": null } });
     pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-    let Pod { place: Place::Unbound(wants), .. } = pod_with(pod) else {
+    let Pod { binding: Binding::Unbound(wants), .. } = pod_with(pod) else {
         panic!("the pod is not to be placed")
     };
     wants

@@ -18,7 +18,6 @@ const DEFAULT_SCHEDULER: &str = "default-scheduler";
 /// The exit code of a container that fails by itself.
 pub(super) const CRASHED: u8 = 1;
 
-/// One pod.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "wire::Pod")]
 pub(super) struct Pod {
@@ -30,7 +29,7 @@ pub(super) struct Pod {
     /// Seconds of grace that its deletion was given; 0 means that only finalizers still hold it.
     pub(super) deletion_grace: Option<i64>,
     /// The node that it is bound to, or what it asks of one.
-    pub(super) place: Place,
+    pub(super) binding: Binding,
     pub(super) containers: Vec<Container>,
     pub(super) init_containers: Vec<Container>,
     pub(super) gates: Vec<String>,
@@ -52,7 +51,7 @@ pub(super) struct Pod {
 
 /// Where a pod is, on its way to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Binding {
     /// Its scheduler is another one, or its scheduling gates are closed.
     NotOurs,
     /// To be bound to a node that fits.
@@ -76,8 +75,8 @@ pub(super) struct Stage {
     pub(super) ready: bool,
 }
 
-/// The phases that matter here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The phases that matter here, as the status of a pod spells them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 pub(super) enum Phase {
     Pending,
     Running,
@@ -131,6 +130,8 @@ pub(super) struct Container {
     pub(super) image: String,
     /// An init container that stays: it runs as long as the pod does.
     pub(super) sidecar: bool,
+    /// How often its status says that it was restarted, if it is an init container.
+    pub(super) restarts: u32,
 }
 
 /// A condition in a pod's status.
@@ -200,13 +201,13 @@ impl From<wire::Pod> for Pod {
     fn from(wire::Pod { metadata, spec, status }: wire::Pod) -> Self {
         let annotations = metadata.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let ordinal = split_ordinal(&metadata.name).map(|(_, ordinal)| ordinal);
-        let place = match spec.node_name {
-            Some(node) => Place::Bound(node),
-            None if !spec.scheduling_gates.is_empty() => Place::NotOurs,
+        let binding = match spec.node_name {
+            Some(node) => Binding::Bound(node),
+            None if !spec.scheduling_gates.is_empty() => Binding::NotOurs,
             None if spec.scheduler_name.is_some_and(|scheduler| scheduler != DEFAULT_SCHEDULER) => {
-                Place::NotOurs
+                Binding::NotOurs
             }
-            None => Place::Unbound(Wants {
+            None => Binding::Unbound(Wants {
                 labels: spec.node_selector,
                 terms: spec.affinity.node_affinity.required.map(|required| required.node_selector_terms),
             }),
@@ -244,7 +245,7 @@ impl From<wire::Pod> for Pod {
             deletion_grace: metadata
                 .deletion_timestamp
                 .map(|_| metadata.deletion_grace_period_seconds.unwrap_or(0)),
-            place,
+            binding,
             containers: spec.containers.into_iter().map(Container::from).collect(),
             init_containers: spec.init_containers.into_iter().map(Container::from).collect(),
             gates: spec.readiness_gates.into_iter().map(|gate| gate.condition_type).collect(),
@@ -262,6 +263,12 @@ impl From<wire::Pod> for Pod {
         };
         pod.stage.ready = pod.condition("Ready").is_some_and(|condition| condition.status == "True");
         pod.stage.init = pod.init(&status.init_container_statuses);
+        for container in &mut pod.init_containers {
+            let mut shown = status.init_container_statuses.iter();
+            let shown = shown.find(|status| status.name == container.name);
+            container.restarts =
+                shown.and_then(|shown| u32::try_from(shown.restart_count).ok()).unwrap_or_default();
+        }
         if let Some(first) = status.container_statuses.into_iter().next() {
             pod.stage.restarts = u32::try_from(first.restart_count).unwrap_or_default();
             pod.stage.containers_ready = first.ready;
@@ -300,7 +307,7 @@ impl Stage {
 impl From<wire::Container> for Container {
     fn from(wire: wire::Container) -> Self {
         let sidecar = wire.restart_policy.is_some_and(|policy| policy == "Always");
-        Container { name: wire.name, image: wire.image, sidecar }
+        Container { name: wire.name, image: wire.image, sidecar, restarts: 0 }
     }
 }
 

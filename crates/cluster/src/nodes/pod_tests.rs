@@ -43,9 +43,10 @@ fn a_new_pod_has_nothing_to_show_yet() {
     let pod = pod_with(json!({ "spec": { "nodeName": null } }));
     assert_eq!((&*pod.key, pod.version.as_str()), ("u-2", "7"));
     assert_eq!((pod.namespace.as_str(), pod.name.as_str()), ("db", "web-2"));
-    assert_eq!(pod.place, Place::Unbound(Wants::default()));
+    assert_eq!(pod.binding, Binding::Unbound(Wants::default()));
     assert_eq!(pod.stage, Stage::NEW);
-    assert_eq!(pod.containers, [Container { name: "app".into(), image: "app:1".into(), sidecar: false }]);
+    let container = Container { name: "app".into(), image: "app:1".into(), sidecar: false, restarts: 0 };
+    assert_eq!(pod.containers, [container]);
     assert_eq!((pod.deletion_grace, pod.ip, pod.start_time), (None, None, None));
     assert_eq!(pod.behaviour, Behaviour::default());
 }
@@ -111,9 +112,9 @@ fn pods_of_other_schedulers_and_behind_gates_are_not_ours() {
         json!({ "nodeName": null, "schedulerName": "mine" }),
         json!({ "nodeName": null, "schedulingGates": [{ "name": "wait" }] }),
     ] {
-        assert_eq!(pod_with(json!({ "spec": spec })).place, Place::NotOurs);
+        assert_eq!(pod_with(json!({ "spec": spec })).binding, Binding::NotOurs);
     }
-    assert_eq!(pod_with(json!({ "spec": { "schedulerName": "mine" } })).place, Place::Bound("n1".into()));
+    assert_eq!(pod_with(json!({ "spec": { "schedulerName": "mine" } })).binding, Binding::Bound("n1".into()));
 }
 
 #[test]

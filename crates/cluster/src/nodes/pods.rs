@@ -12,9 +12,9 @@ use super::diary::Diary;
 use super::lifecycle::{self, Defaults, Progress, Write};
 use super::network::{Endpoint, Listening, Loopback, Network, Transport};
 use super::node::Nodes;
-use super::pod::{Containers, Place, Pod};
+use super::pod::{Binding, Containers, Pod};
 use super::probes::{self, Probing};
-use super::shell::{Keeper, Step};
+use super::shell::{Keeper, Next};
 use super::status::{self, Report};
 use super::watch::{Event, Key};
 use crate::chance;
@@ -120,8 +120,8 @@ impl Pods {
             return;
         };
         let Known { pod, probing, address, .. } = known;
-        let is_lost = matches!(&pod.place, Place::Bound(node) if self.nodes.lost.contains(node));
-        let is_here = matches!(&pod.place, Place::Bound(node) if self.nodes.has(node));
+        let is_lost = matches!(&pod.binding, Binding::Bound(node) if self.nodes.lost.contains(node));
+        let is_here = matches!(&pod.binding, Binding::Bound(node) if self.nodes.has(node));
         let is_running = pod.stage.containers == Containers::Running;
         let is_asked = is_running && is_here && !is_lost && pod.deletion_grace.is_none() && address.is_some();
         let run = is_asked.then_some(pod.stage.restarts);
@@ -164,12 +164,12 @@ impl Pods {
     fn lost(&mut self, lost: BTreeSet<String>, now: Moment) -> Vec<Key> {
         let changed: BTreeSet<String> = self.nodes.lost.symmetric_difference(&lost).cloned().collect();
         self.nodes.lost = lost;
-        let touched = |place: &Place| match place {
-            Place::Bound(node) => changed.contains(node),
-            Place::Unbound(_) => true,
-            Place::NotOurs => false,
+        let touched = |binding: &Binding| match binding {
+            Binding::Bound(node) => changed.contains(node),
+            Binding::Unbound(_) => true,
+            Binding::NotOurs => false,
         };
-        let keys = self.known.iter().filter(|(_, known)| touched(&known.pod.place));
+        let keys = self.known.iter().filter(|(_, known)| touched(&known.pod.binding));
         let keys: Vec<Key> = keys.map(|(key, _)| key.clone()).collect();
         for key in &keys {
             self.publish(key, now);
@@ -199,18 +199,18 @@ impl Keeper for Pods {
         }
     }
 
-    fn next(&self, key: &Key, now: Moment) -> Step<Write> {
+    fn next(&self, key: &Key, now: Moment) -> Next<Write> {
         match self.known.get(key) {
             Some(Known { pod, progress, probing, .. }) => {
                 let health = probing.health();
-                let step = lifecycle::next(pod, progress, &self.nodes, &self.defaults, health, now);
-                match (step, probing.wake()) {
-                    (Step::Wait(moment), Some(wake)) => Step::Wait(moment.min(wake)),
-                    (Step::Rest, Some(wake)) => Step::Wait(wake),
-                    (step, _) => step,
+                let next = lifecycle::next(pod, progress, &self.nodes, &self.defaults, health, now);
+                match (next, probing.wake()) {
+                    (Next::Wait(moment), Some(wake)) => Next::Wait(moment.min(wake)),
+                    (Next::Rest, Some(wake)) => Next::Wait(wake),
+                    (next, _) => next,
                 }
             }
-            None => Step::Forget,
+            None => Next::Forget,
         }
     }
 
@@ -249,9 +249,9 @@ impl Keeper for Pods {
             Write::NotReady => report(status::not_ready(pod, &stamp)),
             Write::Report(stage) => {
                 let address = *address.get_or_insert_with(|| self.addresses.take());
-                let host = match &pod.place {
-                    Place::Bound(node) => self.nodes.address(node),
-                    Place::Unbound(_) | Place::NotOurs => Ipv4Addr::UNSPECIFIED,
+                let host = match &pod.binding {
+                    Binding::Bound(node) => self.nodes.address(node),
+                    Binding::Unbound(_) | Binding::NotOurs => Ipv4Addr::UNSPECIFIED,
                 };
                 report(Report { pod, host, address, now: &stamp }.patch(*stage))
             }

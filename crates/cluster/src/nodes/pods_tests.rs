@@ -100,9 +100,9 @@ async fn losing_a_node_touches_its_pods_and_those_that_wait() {
 async fn a_pod_that_is_gone_is_forgotten() {
     let mut pods = keeper();
     let [key] = pods.take(seen(json!({})), Moment::ZERO).try_into().unwrap();
-    assert!(matches!(pods.next(&key, Moment::ZERO), Step::Write(Write::Report(_))));
+    assert!(matches!(pods.next(&key, Moment::ZERO), Next::Write(Write::Report(_))));
     let touched = pods.take(Input::Pod(Box::new(Event::Gone(key.clone()))), Moment::ZERO);
     assert_eq!(touched, std::slice::from_ref(&key));
-    assert_eq!(pods.next(&key, Moment::ZERO), Step::Forget);
+    assert_eq!(pods.next(&key, Moment::ZERO), Next::Forget);
     assert_eq!(pods.perform(&key, &Write::Remove, Moment::ZERO), []);
 }

@@ -47,7 +47,7 @@ pub(super) struct Probe {
     pub(super) delay: Duration,
     pub(super) period: Duration,
     pub(super) timeout: Duration,
-    /// Answers of one kind in a row that count.
+    /// Consecutive answers of one kind that count.
     pub(super) successes: u32,
     pub(super) failures: u32,
 }

@@ -29,12 +29,12 @@ const ECHO_DEADLINE: Duration = Duration::from_secs(30);
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 /// The longest wait between two attempts, short enough for a server that restarts within a test.
 const RETRY_MOST: Duration = Duration::from_secs(5);
-/// Failures in a row after which a key is worth a warning; before that they are ordinary races.
+/// Consecutive failures after which a key is worth a warning; before that they are ordinary races.
 const FAILURES_BEFORE_WARNING: u32 = 5;
 
 /// What is to be done for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step<W> {
+pub(super) enum Next<W> {
     /// Make this write, then ask again.
     Write(W),
     /// Ask again at this moment, or when something has been seen.
@@ -45,7 +45,7 @@ pub(super) enum Step<W> {
     Forget,
 }
 
-/// What decides: rows in, steps and calls out, no input or output of its own.
+/// What decides: rows in, decisions and calls out, no input or output of its own.
 pub(super) trait Keeper {
     /// What it can be told.
     type Input;
@@ -54,8 +54,8 @@ pub(super) trait Keeper {
 
     /// Takes in what was seen and names the keys that it may change something for.
     fn take(&mut self, input: Self::Input, now: Moment) -> Vec<Key>;
-    /// The next step of a key.
-    fn next(&self, key: &Key, now: Moment) -> Step<Self::Write>;
+    /// What to do for a key now.
+    fn next(&self, key: &Key, now: Moment) -> Next<Self::Write>;
     /// The calls that make up a write, which is now made.
     fn perform(&mut self, key: &Key, write: &Self::Write, now: Moment) -> Vec<Call>;
     /// What has to be asked for a key now, beside all writes; the answers are taken in like anything seen.
@@ -239,25 +239,25 @@ where
             self.alarms.remove(&(alarm, key.clone()));
         }
         self.questions.extend(self.keeper.ask(&key, now));
-        let step = self.keeper.next(&key, now);
-        let wake = match (&step, &lane.unseen) {
-            (Step::Forget, _) => {
+        let next = self.keeper.next(&key, now);
+        let wake = match (&next, &lane.unseen) {
+            (Next::Forget, _) => {
                 self.lanes.remove(&key);
                 return;
             }
-            (Step::Write(_), _) if now < lane.retry_at => Some(lane.retry_at),
-            (Step::Write(write), Some((made, until))) if write == made && now < *until => Some(*until),
-            (Step::Write(write), _) => {
+            (Next::Write(_), _) if now < lane.retry_at => Some(lane.retry_at),
+            (Next::Write(write), Some((made, until))) if write == made && now < *until => Some(*until),
+            (Next::Write(write), _) => {
                 let write = write.clone();
                 lane.unseen = None;
                 lane.in_flight = true;
                 self.start(key, write, now);
                 return;
             }
-            (Step::Wait(moment), _) => Some(*moment),
-            (Step::Rest, _) => None,
+            (Next::Wait(moment), _) => Some(*moment),
+            (Next::Rest, _) => None,
         };
-        if !matches!(step, Step::Write(_)) {
+        if !matches!(next, Next::Write(_)) {
             lane.unseen = None;
         }
         if let Some(wake) = wake {

@@ -47,12 +47,12 @@ impl Keeper for Toy {
         }
     }
 
-    fn next(&self, key: &Key, now: Moment) -> Step<u32> {
+    fn next(&self, key: &Key, now: Moment) -> Next<u32> {
         match self.wanted.get(key) {
-            None => Step::Forget,
-            Some(wanted) if self.shown.get(key) == Some(wanted) => Step::Rest,
-            Some(_) if now < self.not_before => Step::Wait(self.not_before),
-            Some(wanted) => Step::Write(*wanted),
+            None => Next::Forget,
+            Some(wanted) if self.shown.get(key) == Some(wanted) => Next::Rest,
+            Some(_) if now < self.not_before => Next::Wait(self.not_before),
+            Some(wanted) => Next::Write(*wanted),
         }
     }
 

@@ -49,13 +49,7 @@ impl Report<'_> {
     /// The patch of `status` that shows a stage.
     pub(super) fn patch(&self, stage: Stage) -> Value {
         let mut status = Map::new();
-        let phase = match stage.phase {
-            Phase::Pending => "Pending",
-            Phase::Running => "Running",
-            Phase::Succeeded => "Succeeded",
-            Phase::Failed => "Failed",
-        };
-        status.insert("phase".to_owned(), json!(phase));
+        status.insert("phase".to_owned(), json!(<&str>::from(stage.phase)));
         if self.pod.start_time.is_none() {
             status.insert("startTime".to_owned(), json!(self.now));
         }
@@ -190,8 +184,10 @@ impl Report<'_> {
     fn init_container(&self, container: &Container, init: Init) -> Value {
         let since = self.pod.start_time.as_deref().unwrap_or(self.now);
         let place = self.pod.initializing().position(|one| one.name == container.name).unwrap_or_default();
+        // The count stays when a container is done.
+        let shown = container.restarts;
         let completed = || {
-            let id = self.container_id(container, 0);
+            let id = self.container_id(container, shown);
             json!({ "terminated": {
                 "exitCode": 0, "reason": "Completed", "startedAt": since, "finishedAt": since, "containerID": id,
             } })
@@ -199,9 +195,9 @@ impl Report<'_> {
         let waiting = || json!({ "waiting": { "reason": "PodInitializing" } });
         let (state, restarts, last_state) = match init {
             _ if container.sidecar => (json!({ "running": { "startedAt": since } }), 0, json!({})),
-            Init::Done => (completed(), 0, json!({})),
+            Init::Done => (completed(), shown, json!({})),
             Init::Waiting => (waiting(), 0, json!({})),
-            Init::At { index, .. } if place < index => (completed(), 0, json!({})),
+            Init::At { index, .. } if place < index => (completed(), shown, json!({})),
             Init::At { index, .. } if place > index => (waiting(), 0, json!({})),
             Init::At { state: InitState::Running, restarts, .. } => {
                 (json!({ "running": { "startedAt": self.now } }), restarts, json!({}))

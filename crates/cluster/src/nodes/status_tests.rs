@@ -150,6 +150,23 @@ fn init_containers_are_done_and_sidecars_run() {
 }
 
 #[test]
+fn the_restarts_of_an_init_container_are_still_counted_when_it_is_done() {
+    let init = json!([{ "name": "one", "image": "i" }, { "name": "two", "image": "i" }]);
+    let mut pod = json!({ "spec": { "initContainers": init } });
+    let at = |index, restarts| Stage {
+        init: Init::At { index, state: InitState::Running, restarts },
+        ..Stage::NEW
+    };
+    for (stage, counts) in
+        [(at(0, 3), [3, 0]), (at(1, 0), [3, 0]), (at(1, 2), [3, 2]), (RUNNING, [3, 2]), (READY, [3, 2])]
+    {
+        pod["status"] = patch(&pod_with(pod.clone()), stage);
+        let shown = [0, 1].map(|place| pod["status"]["initContainerStatuses"][place]["restartCount"].clone());
+        assert_eq!(shown, counts.map(|count| json!(count)), "{stage:?}");
+    }
+}
+
+#[test]
 fn a_lost_node_changes_one_condition_and_so_does_a_pod_that_fits_nowhere() {
     let lost = not_ready(&pod_with(ready_pod()), NOW);
     assert_eq!(

@@ -128,7 +128,7 @@ impl<R: Row, I: Send + 'static> Follower<R, I> {
                 Ok(()) => {}
                 Err(FollowError::Unheard) => return,
                 Err(FollowError::Expired { .. }) => position.version = None,
-                Err(error) => warn!(%error, "following will go on"),
+                Err(error) => warn!(%error, "the watch failed and is retried"),
             }
             // In a burst the API server ends a watch every second or so: to go on from the last version without a
             // pause is the ordinary case.

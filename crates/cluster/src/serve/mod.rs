@@ -53,7 +53,7 @@ const UNREAD: Duration = Duration::from_secs(30);
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How long to wait when no connection can be taken, for want of file descriptors as a rule.
 const BREATH: Duration = Duration::from_millis(100);
-/// Failures in a row after which a listener is taken for broken: three seconds of them.
+/// Consecutive failures after which a listener is taken for broken: three seconds of them.
 const MAX_FAILURES: usize = 30;
 /// Paths that tell nobody anything, as probes ask for them.
 const OPEN: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];

@@ -1,8 +1,10 @@
 //! The controllers: each says whom a change concerns, builds its world from the caches, and plans. [`crate::runtime`] does
 //! everything else.
 
+pub mod extended;
 pub mod phased_rollout;
 pub mod rollout_group;
+pub mod scaling;
 pub mod statefulset;
 mod stretches;
 #[cfg(test)]
@@ -11,16 +13,22 @@ mod trouble;
 mod unobserved;
 mod unreported;
 
+use extended::ExtendedStatefulSets;
+use jiff::Timestamp;
 use phased_rollout::PhasedRollouts;
 use rollout_group::RolloutGroups;
+use scaling::ScalingPolicies;
 use statefulset::StatefulSets;
 
 use crate::runtime::{Registration, Row, made};
 
+/// Decides for a world at a moment.
+pub type Planner<W, D> = fn(&W, Timestamp) -> D;
+
 /// Keys worked on at once: passes mostly wait for the API server, and one slow domain must not hold up another.
 pub(crate) const WORKERS: usize = 8;
 
-/// The same for the statefulset controller, whose passes wait for several writes in a row, each of some milliseconds: fifty
+/// The same for the statefulset controller, whose passes wait for several writes, one after the other, each of some milliseconds: fifty
 /// sets that roll at once do not wait for each other. A worker without a key costs nothing.
 const SET_WORKERS: usize = 64;
 
@@ -31,14 +39,30 @@ pub const CONTROLLERS: &[Row] = &[
         is_default: true,
         workers: WORKERS,
         about: "Rolls the StatefulSets of a group one zone at a time",
-        make: |_| made(RolloutGroups),
+        make: |_| made(RolloutGroups::default()),
     },
     Row {
         name: "phased-rollout",
         is_default: true,
         workers: WORKERS,
         about: "Rolls a StatefulSet step by step, each after the checks of its gate have passed",
-        make: |_| made(PhasedRollouts),
+        make: |_| made(PhasedRollouts::default()),
+    },
+    Row {
+        name: "extended-statefulset",
+        is_default: true,
+        workers: WORKERS,
+        about: "Runs ExtendedStatefulSets: versions, zones, the active pod, restarts when configuration changes",
+        make: |_| made(ExtendedStatefulSets::default()),
+    },
+    Row {
+        name: "scaling",
+        is_default: true,
+        workers: WORKERS,
+        about: "Scales the StatefulSets of ScalingPolicies, and prepares each pod before it is removed",
+        make: |options| {
+            made(ScalingPolicies { lock_image: options.image.clone(), ..ScalingPolicies::default() })
+        },
     },
     Row {
         name: "statefulset",

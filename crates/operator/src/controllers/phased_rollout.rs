@@ -16,6 +16,7 @@ use sts_plus_planner::plan::{Note, Subject, Verb, When, object_of};
 use sts_plus_planner::reason::{Reason, Refusal, Severity};
 use sts_plus_planner::set::SetRow;
 
+use super::Planner;
 use super::stretches::Stretches;
 use super::unobserved::Unobserved;
 use super::unreported::Unreported;
@@ -51,8 +52,17 @@ impl runtime::Key for Key {
 }
 
 /// Rolls sets, gate by gate.
-#[derive(Debug)]
-pub struct PhasedRollouts;
+#[derive(Clone, Copy, Debug)]
+pub struct PhasedRollouts {
+    /// Decides. A test may bring another planner than that of the product.
+    pub planner: Planner<World, Decision>,
+}
+
+impl Default for PhasedRollouts {
+    fn default() -> Self {
+        Self { planner: plan }
+    }
+}
 
 /// What is remembered of a rollout between passes. Losing it delays or repeats a message, or costs time of a gate.
 #[derive(Debug, Default)]
@@ -144,7 +154,7 @@ impl Controller for PhasedRollouts {
         world.syntax = syntax;
         world.stretch = pass.memory.stretches.open(term, at);
         world.unconfirmed = pass.doubt.map(Doubt::why).cloned();
-        let mut decision = plan(&world, now);
+        let mut decision = (self.planner)(&world, now);
         let mut plan = std::mem::take(&mut decision.plan);
         plan.notes.splice(0..0, due.into_iter().map(|note| Note { when: When::Always, ..note }));
         // While the set is unobserved, or nothing may be disrupted, the gate is not looked at: what was answered meanwhile
@@ -223,7 +233,7 @@ impl Controller for PhasedRollouts {
                 metrics.phased.queried(&labels, check, verdict, took);
             }
             Measured::Gone { .. } => metrics.phased.forget(&labels),
-            Measured::Passed { .. } => {}
+            Measured::Passed { .. } | Measured::Hooked { .. } => {}
         }
     }
 }
@@ -290,7 +300,6 @@ fn domain_of(world: &World) -> Domain {
 /// What is said where the other writer of a partition cannot be told.
 const UNKNOWN_MANAGER: &str = "an unknown manager";
 
-/// The world of a rollout, from rows.
 pub fn world(store: &Store, rollout: Arc<RolloutRow>) -> World {
     let others = store.rivals(&rollout);
     let precedes = |other: &&Arc<RolloutRow>| other.target() == rollout.target() && other.precedes(&rollout);

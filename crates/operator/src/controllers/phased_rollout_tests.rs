@@ -21,7 +21,7 @@ use crate::shell::cache::{Cache, Extent, Touched};
 use crate::shell::executor::Gate;
 use crate::shell::lease::Leadership;
 use crate::shell::queue::Outcome;
-use crate::shell::surroundings::{Clock, Step};
+use crate::shell::surroundings::{Clock, ClockStep};
 
 const REFUSED: &str =
     "Internal error occurred: failed calling webhook \"guard.example.com\": failed to call webhook";
@@ -55,7 +55,7 @@ impl Bench {
         let (server, reports) = (Server::default(), Server::default());
         let Ground { around, tasks } =
             Ground::with(server.api(), reports.api(), (clock, Extent::Steering), gate);
-        let rollouts = Arc::new(Runtime::new("phased-rollout", WORKERS, PhasedRollouts, &around));
+        let rollouts = Arc::new(Runtime::new("phased-rollout", WORKERS, PhasedRollouts::default(), &around));
         Self { server, events: reports, cache: around.cache, rollouts, tasks }
     }
 
@@ -438,7 +438,7 @@ async fn a_group_whose_writes_hang_leaves_workers_for_the_rollouts_of_others() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_while_a_pass_writes_does_not_move_the_next_look() {
     let started = Instant::now();
-    let step = Step { at: started + Duration::from_millis(500), by: SignedDuration::from_hours(-1) };
+    let step = ClockStep { at: started + Duration::from_millis(500), by: SignedDuration::from_hours(-1) };
     let clock = Clock::at("2026-01-02T00:00:00Z".parse().unwrap()).with_steps([step]);
     let bench = Bench::at(clock).holding();
     bench.server.slow_down(Duration::from_secs(1));

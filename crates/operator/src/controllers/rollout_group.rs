@@ -10,6 +10,7 @@ use sts_plus_planner::rollout_group::report::{Report, Transition, Warning};
 use sts_plus_planner::rollout_group::{self, Decision, MAX_MEMBERS, World, overlaps, plan, release};
 use sts_plus_planner::set::SetRow;
 
+use super::Planner;
 use super::unobserved::Unobserved;
 use crate::runtime::{
     self, Concern, Controller, Doubt, End, Label, Lanes, Learned, Learning, Measured, Moment, Next, Pass,
@@ -24,13 +25,10 @@ use crate::shell::metrics::{GroupLabels, Metrics, StateLabels};
 /// What a pass is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
-    /// A group.
     Group(Domain),
     /// A set that is in no group, and may still carry our annotation.
     Ungrouped {
-        /// Its namespace.
         namespace: Arc<str>,
-        /// Its name.
         set: Arc<str>,
     },
 }
@@ -64,9 +62,17 @@ impl Key {
 /// How the domain of a set without a group begins, under which our annotation is taken from it: no label can hold this.
 const RELEASED: &str = "released/";
 
-/// Rolls groups.
-#[derive(Debug)]
-pub struct RolloutGroups;
+#[derive(Clone, Copy, Debug)]
+pub struct RolloutGroups {
+    /// Decides. A test may bring another planner than that of the product.
+    pub planner: Planner<World, Decision>,
+}
+
+impl Default for RolloutGroups {
+    fn default() -> Self {
+        Self { planner: plan }
+    }
+}
 
 /// What is remembered of a key between passes. Losing it delays or repeats a message, nothing else.
 #[derive(Debug, Default)]
@@ -146,7 +152,7 @@ impl Controller for RolloutGroups {
 
     fn plan(&self, pass: &mut Pass<'_, Self>) -> Option<Planned<Detail>> {
         match pass.key {
-            Key::Group(domain) => plan_group(pass, domain),
+            Key::Group(domain) => plan_group(pass, domain, self.planner),
             Key::Ungrouped { namespace, set } => {
                 let set = pass.rows.set(namespace, set)?;
                 plan_release(pass, &set)
@@ -179,7 +185,7 @@ impl Controller for RolloutGroups {
         // What is reported is that it was refused, in the place of what would have been done.
         let mut world = world.clone();
         world.memory.refused = refused;
-        let mut instead = decide(key.domain(), world, moment, &memory.warned);
+        let mut instead = decide(key.domain(), world, (self.planner, moment), &memory.warned);
         instead.plan.steps.retain(|step| step.mode == Mode::Inform);
         if let Some(world) = &instead.detail.world {
             memory.group = remembered(moment.term, world.memory.clone(), &instead.detail.reports);
@@ -198,13 +204,17 @@ impl Controller for RolloutGroups {
         match measured {
             Measured::Planned { planned, .. } => show(metrics, domain, &planned.detail.reports),
             Measured::Passed { took, succeeded_at } => metrics.group_pass(&group, took, succeeded_at),
-            Measured::Gone { .. } => metrics.forget_group(&group, &Reason::KINDS),
-            Measured::Queried { .. } => {}
+            Measured::Gone { .. } => metrics.forget_group(&group, Reason::KINDS),
+            Measured::Queried { .. } | Measured::Hooked { .. } => {}
         }
     }
 }
 
-fn plan_group(pass: &mut Pass<'_, RolloutGroups>, domain: &Domain) -> Option<Planned<Detail>> {
+fn plan_group(
+    pass: &mut Pass<'_, RolloutGroups>,
+    domain: &Domain,
+    planner: Planner<World, Decision>,
+) -> Option<Planned<Detail>> {
     let Moment { now, at, term } = pass.moment;
     let mut world = world(pass.rows, domain, BTreeMap::new());
     if world.members.is_empty() {
@@ -222,17 +232,17 @@ fn plan_group(pass: &mut Pass<'_, RolloutGroups>, domain: &Domain) -> Option<Pla
     world.memory.refused.retain(|uid, _| members.contains(uid));
     let uninformed = pass.answers.uninformed.iter();
     world.memory.uninformed = uninformed.map(|(uid, refusal)| (Arc::from(&**uid), refusal.clone())).collect();
-    Some(decide(domain.clone(), world, pass.moment, &pass.memory.warned))
+    Some(decide(domain.clone(), world, (planner, pass.moment), &pass.memory.warned))
 }
 
 /// Plans for a world, and adds the warnings that were not reported before.
 fn decide(
     domain: Domain,
     world: World,
-    moment: Moment,
+    (planner, moment): (Planner<World, Decision>, Moment),
     before: &HashMap<Arc<str>, Vec<Warning>>,
 ) -> Planned<Detail> {
-    let Decision { mut plan, reports } = plan(&world, moment.now);
+    let Decision { mut plan, reports } = planner(&world, moment.now);
     for report in &reports {
         let known = before.get(&report.set.uid).map(Vec::as_slice).unwrap_or_default();
         let new = report.warnings.iter().filter(|warning| !known.contains(warning));
@@ -290,7 +300,7 @@ fn show(metrics: &Metrics, domain: &Domain, reports: &[Report]) {
         let is_refused = report.warnings.iter().any(refused);
         if is_refused { Reason::WRITE_REFUSED } else { report.reason.kind() }
     };
-    for state in Reason::KINDS {
+    for &state in Reason::KINDS {
         let labels = StateLabels {
             namespace: Arc::clone(&domain.namespace),
             rollout_group: Arc::clone(&domain.group),

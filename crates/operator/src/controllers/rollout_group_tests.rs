@@ -20,7 +20,7 @@ use crate::shell::cache::Cache;
 use crate::shell::executor::Domain;
 use crate::shell::metrics::Metrics;
 use crate::shell::queue::Outcome;
-use crate::shell::surroundings::{Clock, Step};
+use crate::shell::surroundings::{Clock, ClockStep};
 
 const FAILED: &str =
     "Internal error occurred: failed calling webhook \"guard.example.com\": failed to call webhook";
@@ -76,7 +76,7 @@ impl Bench {
     fn at(clock: Clock) -> Self {
         let (server, reports) = (Server::default(), Server::default());
         let Ground { around, mut tasks } = Ground::new(server.api(), reports.api(), clock);
-        let groups = Arc::new(Runtime::new("rollout-group", WORKERS, RolloutGroups, &around));
+        let groups = Arc::new(Runtime::new("rollout-group", WORKERS, RolloutGroups::default(), &around));
         groups.inform(&mut tasks);
         let (cache, metrics) = (around.cache, around.metrics);
         let bench = Self { server, events: reports, cache, groups, metrics, tasks };
@@ -180,7 +180,7 @@ async fn a_deletion_that_is_never_answered_is_reported_after_three_attempts_and_
             bench.server.prepare(Method::DELETE, path, None);
         }
         assert_eq!(bench.pass().await, Outcome::Failed);
-        assert_eq!(bench.server.deletions(), ["a-0", "a-1"], "it is tried again");
+        assert_eq!(bench.server.deletions(), ["a-0", "a-1"], "it is retried");
         let reported = bench.reported_of("a").await;
         let expected = [once("Rolling"), once("WriteRefused")];
         assert_eq!(reported, expected[..if attempt < 3 { 1 } else { 2 }], "attempt {attempt}");
@@ -223,7 +223,7 @@ async fn an_annotation_that_cannot_be_removed_from_a_set_without_a_group_is_repo
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert_eq!(bench.reported_of("left").await, [once("WriteRefused")]);
-    // It is tried again with a growing wait, and admitted at last.
+    // It is retried with a growing wait, and admitted at last.
     tokio::time::sleep(Duration::from_mins(5)).await;
     left["metadata"]["annotations"] = json!({});
     left["metadata"]["resourceVersion"] = json!("101");
@@ -259,7 +259,7 @@ async fn a_group_whose_deletions_hang_leaves_workers_for_other_groups() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_while_a_pass_writes_does_not_move_the_next_look() {
     let started = Instant::now();
-    let step = Step { at: started + Duration::from_millis(500), by: SignedDuration::from_hours(-1) };
+    let step = ClockStep { at: started + Duration::from_millis(500), by: SignedDuration::from_hours(-1) };
     let bench = Bench::at(Clock::at("2026-01-01T00:00:30Z".parse().unwrap()).with_steps([step]));
     // Its pods are available in 30 s, and one more may be unavailable; those of the other set are available.
     let mut young = set("a");

@@ -7,12 +7,13 @@ use sts_plus_api::keys;
 use sts_plus_planner::plan::{Action, Ask, Note, Object, Plan, object_of};
 use sts_plus_planner::reason::{Reason, Refusal, Severity};
 use sts_plus_planner::set::SetRow;
-use sts_plus_planner::statefulset::world::{Features, Management, Memory, Standing, World};
+use sts_plus_planner::statefulset::world::{Features, Memory, Presence, World};
 use sts_plus_planner::statefulset::{
     Answer, Blocked, Decision, Gauges, Purpose, plan, report, report_refused_revision,
 };
 use tokio::time::Instant;
 
+use super::Planner;
 use super::trouble::Trouble;
 use crate::runtime::{
     self, Concern, Controller, Doubt, End, Label, Lanes, Learned, Learning, Measured, Next, Pass, Planned,
@@ -44,10 +45,10 @@ impl runtime::Key for Key {
     }
 }
 
-/// Controls sets.
 #[derive(Debug)]
 pub struct StatefulSets {
     features: Features,
+    planner: Planner<World, Result<Decision, Blocked>>,
 }
 
 /// What is remembered of a set between passes. Losing it costs a status write, nothing else.
@@ -75,7 +76,13 @@ pub struct Detail {
 impl StatefulSets {
     /// A controller with these features.
     pub fn new(features: Features) -> Self {
-        Self { features }
+        Self { features, planner: plan }
+    }
+
+    /// The same with another planner than that of the product, which a test may bring.
+    #[must_use]
+    pub fn planned_by(self, planner: Planner<World, Result<Decision, Blocked>>) -> Self {
+        Self { planner, ..self }
     }
 }
 
@@ -103,7 +110,11 @@ impl Controller for StatefulSets {
             Touched::Set { namespace, set, .. } | Touched::Surroundings { namespace, set } => {
                 (namespace, set, false)
             }
-            Touched::Rollout { .. } | Touched::Object { .. } | Touched::Confirmed => return Vec::new(),
+            Touched::Rollout { .. }
+            | Touched::Scaling { .. }
+            | Touched::Extended { .. }
+            | Touched::Object { .. }
+            | Touched::Confirmed => return Vec::new(),
         };
         let key = Key { namespace: Arc::clone(namespace), name: Arc::clone(set) };
         vec![Concern { key, is_urgent }]
@@ -139,7 +150,7 @@ impl Controller for StatefulSets {
             let plan = Plan { notes: vec![unconfirmed(&world.set, why)], ..Plan::default() };
             return planned(world, plan, End::Halted(Halt::Unconfirmed(Arc::clone(why))));
         }
-        match plan(&world, pass.moment.now) {
+        match (self.planner)(&world, pass.moment.now) {
             Err(blocked) => {
                 let (notes, end) = explain(&world.set, &blocked);
                 planned(world, Plan { notes, ..Plan::default() }, end)
@@ -196,7 +207,7 @@ impl Controller for StatefulSets {
             notes.push(unconfirmed(&world.set, why));
         }
         let retry_at = memory.status_trouble.retry_at(answered_at);
-        Learned { notes, halt, retry_at, next: Next::Done }
+        Learned { notes, halt, retry_at, ..Learned::of(carried) }
     }
 
     fn measure(&self, metrics: &Metrics, key: &Key, measured: Measured<'_, Self>) {
@@ -209,7 +220,10 @@ impl Controller for StatefulSets {
                     metrics.statefulset.forget(labels);
                 }
             }
-            Measured::Planned { .. } | Measured::Passed { .. } | Measured::Queried { .. } => {}
+            Measured::Planned { .. }
+            | Measured::Passed { .. }
+            | Measured::Queried { .. }
+            | Measured::Hooked { .. } => {}
         }
     }
 
@@ -226,7 +240,7 @@ fn found_out(pass: &Pass<'_, StatefulSets>, set: &SetRow) -> Result<Memory, Halt
     for (object, answer) in &pass.answers.reads {
         let found = answer.clone().map_err(Halt::from)?;
         if *object == object_of(set) {
-            memory.standing = Some(found.map_or(Standing::Gone, |found| standing(&found, &set.uid)));
+            memory.presence = Some(found.map_or(Presence::Gone, |found| presence(&found, &set.uid)));
         } else if let Some(found) = found {
             // One that is gone again leaves its name free.
             let name = &object.name;
@@ -302,10 +316,7 @@ fn show(metrics: &Metrics, key: &Key, Detail { world, gauges, .. }: &Detail, mem
     let labels = SetLabels {
         namespace: Arc::clone(&key.namespace),
         name: Arc::clone(&key.name),
-        pod_management_policy: match world.design.management {
-            Management::OrderedReady => "OrderedReady",
-            Management::Parallel => "Parallel",
-        },
+        pod_management_policy: world.spec.management.into(),
     };
     let shown = gauges.map(|gauges| {
         metrics.statefulset.show(&labels, gauges);
@@ -317,14 +328,14 @@ fn show(metrics: &Metrics, key: &Key, Detail { world, gauges, .. }: &Detail, mem
     }
 }
 
-fn standing(found: &Value, uid: &str) -> Standing {
+fn presence(found: &Value, uid: &str) -> Presence {
     let metadata = |key: &str| found.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
     if metadata("uid") != Some(uid) {
-        Standing::Gone
+        Presence::Gone
     } else if metadata("deletionTimestamp").is_some() {
-        Standing::Deleting
+        Presence::Deleting
     } else {
-        Standing::Alive
+        Presence::Alive
     }
 }
 

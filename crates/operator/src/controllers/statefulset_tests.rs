@@ -9,13 +9,13 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use sts_plus_planner::revision;
 use sts_plus_planner::statefulset::Gauges;
-use sts_plus_planner::statefulset::world::{Features, Standing};
+use sts_plus_planner::statefulset::world::{Features, Presence};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tower::{BoxError, service_fn};
 
 use super::super::test_server::Ground;
-use super::{Key, StatefulSets, standing};
+use super::{Key, StatefulSets, presence};
 use crate::runtime::{Running, Runtime};
 use crate::shell::api::{Api, ApiError, CALL_TIMEOUT, Kind};
 use crate::shell::cache::{Cache, Extent, Touched};
@@ -321,7 +321,7 @@ async fn a_status_that_hangs_holds_the_lane_once_and_leaves_it_to_the_pods_for_l
     for attempt in 1..=4 {
         bench.server.prepare(Method::PATCH, "status", HANGS, json!({}));
         let started = Instant::now();
-        let Outcome::WakeAt(retry) = bench.pass().await else { panic!("it is tried again") };
+        let Outcome::WakeAt(retry) = bench.pass().await else { panic!("it is retried") };
         let held = started.elapsed();
         assert_eq!(bench.server.take(), [status], "{attempt}");
         assert!(held >= CALL_TIMEOUT, "{attempt}: {held:?}");
@@ -342,7 +342,7 @@ async fn a_refused_status_is_reported_once_although_the_first_attempt_failed_for
     let bench = Bench::with_pod();
     for (code, message) in [(503, "restarting"), (403, "denied"), (403, "denied"), (503, "restarting")] {
         bench.server.prepare(Method::PATCH, "status", code, refusal("Forbidden", message));
-        let Outcome::WakeAt(retry) = bench.pass().await else { panic!("it is tried again") };
+        let Outcome::WakeAt(retry) = bench.pass().await else { panic!("it is retried") };
         assert_eq!(bench.server.take(), ["PATCH statefulsets/web/status"]);
         tokio::time::sleep_until(retry).await;
     }
@@ -457,11 +457,11 @@ async fn only_a_new_spec_cuts_a_back_off_short() {
 #[test]
 fn a_set_lives_if_it_is_the_same_one_and_stays() {
     let found = |uid: &str, deletion: Option<&str>| {
-        standing(&json!({ "metadata": { "uid": uid, "deletionTimestamp": deletion } }), "uid-web")
+        presence(&json!({ "metadata": { "uid": uid, "deletionTimestamp": deletion } }), "uid-web")
     };
-    assert_eq!(found("uid-web", None), Standing::Alive);
-    assert_eq!(found("uid-web", Some("2026-01-02T03:04:05Z")), Standing::Deleting);
-    assert_eq!(found("uid-other", None), Standing::Gone);
+    assert_eq!(found("uid-web", None), Presence::Alive);
+    assert_eq!(found("uid-web", Some("2026-01-02T03:04:05Z")), Presence::Deleting);
+    assert_eq!(found("uid-other", None), Presence::Gone);
 }
 
 #[test]

@@ -28,7 +28,10 @@ fn every_row_has_a_name_of_its_own_and_says_what_it_is_about() {
 
 #[test]
 fn rows_are_selected_by_name_and_an_unknown_name_is_named() {
-    assert_eq!(names(&Controllers::default()), ["rollout-group", "phased-rollout"]);
+    assert_eq!(
+        names(&Controllers::default()),
+        ["rollout-group", "phased-rollout", "extended-statefulset", "scaling"]
+    );
     let some = Controllers::named(&["statefulset", "rollout-group"]).unwrap();
     assert_eq!(names(&some), ["rollout-group", "statefulset"], "in the order of the table");
     assert_eq!(Controllers::named(&["statefulset", "nonsense"]).unwrap_err(), "nonsense");
@@ -36,18 +39,39 @@ fn rows_are_selected_by_name_and_an_unknown_name_is_named() {
 
 #[test]
 fn a_controller_may_take_the_place_of_another_one_of_its_name() {
-    let wrapped = || Registration::new("rollout-group", 1, |_| super::RolloutGroups);
-    assert_eq!(names(&Controllers::default().and(wrapped())), ["rollout-group", "phased-rollout"]);
+    let wrapped = || Registration::new("rollout-group", 1, |_| super::RolloutGroups::default());
+    assert_eq!(
+        names(&Controllers::default().and(wrapped())),
+        ["rollout-group", "phased-rollout", "extended-statefulset", "scaling"]
+    );
     assert_eq!(names(&Controllers::named(&[]).unwrap().and(wrapped())), ["rollout-group"]);
 }
 
 #[test]
 fn what_is_followed_is_what_the_controllers_read_and_only_the_keys_of_one_of_several_may_be_missing() {
-    use Kind::{Claim, PhasedRollout, Pod, Revision, StatefulSet};
+    use Kind::{
+        Claim, ConfigMap, Extended, FissileExtended, PhasedRollout, Pod, Revision, ScalingPolicy, Service,
+        StatefulSet,
+    };
     let read = |names: &[&str]| kinds(&Controllers::named(names).unwrap());
     assert_eq!(read(&["rollout-group"]), (vec![StatefulSet, Pod], vec![]));
     assert_eq!(read(&["phased-rollout"]), (vec![StatefulSet, Pod, PhasedRollout], vec![]));
     assert_eq!(read(&["statefulset"]), (vec![StatefulSet, Pod, Claim, Revision], vec![]));
-    let every = vec![StatefulSet, Pod, PhasedRollout, Claim, Revision];
-    assert_eq!(kinds(&Controllers::all()), (every, vec![PhasedRollout]));
+    let extended = vec![StatefulSet, Pod, Extended, FissileExtended, Service, ScalingPolicy];
+    assert_eq!(read(&["extended-statefulset"]), (extended, vec![FissileExtended, Service]));
+    assert_eq!(read(&["scaling"]), (vec![StatefulSet, Pod, ScalingPolicy, ConfigMap], vec![ConfigMap]));
+    let every = vec![
+        StatefulSet,
+        Pod,
+        PhasedRollout,
+        Extended,
+        FissileExtended,
+        Service,
+        ScalingPolicy,
+        ConfigMap,
+        Claim,
+        Revision,
+    ];
+    let may_be_missing = vec![PhasedRollout, Extended, FissileExtended, Service, ScalingPolicy, ConfigMap];
+    assert_eq!(kinds(&Controllers::all()), (every, may_be_missing));
 }

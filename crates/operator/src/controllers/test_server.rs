@@ -11,7 +11,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tower::{BoxError, service_fn};
 
-use crate::outbound::{Prometheus, Reach, Tcp};
+use crate::hooks::Hooks;
+use crate::outbound::{HookCaller, Prober, Prometheus, Reach, Tcp};
 use crate::runtime::Around;
 use crate::shell::api::Api;
 use crate::shell::cache::{Cache, Extent, Followed, Scope};
@@ -137,7 +138,23 @@ impl Ground {
         let executor = Arc::new(Executor::new(api.clone(), cache.clone(), gate(Leadership::always())));
         let prometheus =
             Prometheus::new(api.clone(), Reach { loopback: false, link_local: false }, Arc::new(Tcp));
+        let prober = Prober::new(api.clone(), Reach { loopback: false, link_local: false }, Arc::new(Tcp));
+        let hooks = HookCaller::new(api.clone(), (Reach::default(), Arc::new(Tcp)), Hooks::default());
         let metrics = Metrics::new();
-        Self { around: Around { cache, executor, api, prometheus, recorder, metrics, clock }, tasks }
+        Self {
+            around: Around {
+                cache,
+                executor,
+                configs: api.clone(),
+                api,
+                prometheus,
+                prober,
+                hooks,
+                recorder,
+                metrics,
+                clock,
+            },
+            tasks,
+        }
     }
 }

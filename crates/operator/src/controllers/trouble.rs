@@ -1,4 +1,4 @@
-//! A status that cannot be written: when it is tried again, and what is reported of it.
+//! A status that cannot be written: when it is retried, and what is reported of it.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl Trouble {
         (!std::mem::replace(&mut self.is_reported, true)).then_some(refusal)
     }
 
-    /// When the status may be tried again; `None` for now.
+    /// When the status may be retried; `None` for now.
     pub(super) fn retry_at(&self, now: Instant) -> Option<Instant> {
         self.retry_at.filter(|at| *at > now)
     }

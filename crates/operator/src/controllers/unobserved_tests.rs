@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::Unobserved;
 use crate::shell::api::Kind;
 use crate::shell::cache::Store;
-use crate::shell::surroundings::{Clock, Step};
+use crate::shell::surroundings::{Clock, ClockStep};
 
 fn set(generation: i64, observed: i64) -> Arc<SetRow> {
     let store = Store::default();
@@ -25,7 +25,7 @@ fn set(generation: i64, observed: i64) -> Arc<SetRow> {
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_in_between_changes_nothing_of_how_long_a_spec_is_unobserved() {
     for by in [SignedDuration::from_hours(-1), SignedDuration::from_hours(1)] {
-        let step = Step { at: Instant::now() + Duration::from_secs(1), by };
+        let step = ClockStep { at: Instant::now() + Duration::from_secs(1), by };
         let clock = Clock::at(Timestamp::from_second(1_800_000_000).unwrap()).with_steps([step]);
         let mut unobserved = Unobserved::default();
         let mut elapsed = |set: &SetRow| {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{self, HeaderMap, HeaderValue};
+use http::response::Parts;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -67,6 +68,9 @@ pub(super) enum CallError {
     Tls(String, String),
     #[error("the connection to {0} broke: {1}")]
     Broken(String, String),
+    /// What came is no HTTP: whoever sent it has not gone.
+    #[error("the connection to {0} broke: {1}")]
+    Malformed(String, String),
     #[error("no answer within {} s", .0.as_secs())]
     TimedOut(Duration),
     #[error("the request cannot be made: {0}")]
@@ -88,6 +92,7 @@ impl CallError {
             | Self::Unconnected { .. }
             | Self::Tls(..)
             | Self::Broken(..)
+            | Self::Malformed(..)
             | Self::TimedOut(_) => false,
         }
     }
@@ -241,55 +246,83 @@ impl Line {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let broken = |error: hyper::Error| self.broken(&error);
-        let (mut sender, connection) = http1::Builder::new()
-            .max_buf_size(MAX_BUFFER_BYTES)
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(broken)?;
-        // Ends with this call, whichever way that goes.
-        let mut background = JoinSet::new();
-        background.spawn(connection);
-        let answer = sender.send_request(request).await.map_err(broken)?;
-        let (head, mut body) = answer.into_parts();
+        let mut text = Vec::new();
+        let head = exchange(stream, request, |code, data| {
+            if code.is_success() { reading.take(data) } else { keep(&mut text, data) }
+        });
+        let head = head.await.map_err(|error| self.broken(&error))?;
         let location = head.headers.get(header::LOCATION);
         let location = location.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-        let mut text = Vec::new();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(broken)?;
-            let Some(data) = frame.data_ref() else { continue };
-            let flow = if head.status.is_success() { reading.take(data) } else { keep(&mut text, data) };
-            if flow.is_break() {
-                break;
-            }
-        }
         Ok(Reply { code: head.status, location, text })
     }
 
-    /// What an error of the transport means.
     fn broken(&self, error: &(dyn StdError + 'static)) -> CallError {
-        let host = self.endpoint.site.host.clone();
-        match tls_cause(error) {
-            None => CallError::Broken(host, describe(error)),
-            // An authority that got a new key under its old name has a wrong signature.
-            Some(rustls::Error::InvalidCertificate(
-                CertificateError::UnknownIssuer | CertificateError::BadSignature,
-            )) => CallError::UnknownAuthority(host),
-            Some(rustls::Error::InvalidCertificate(
-                why @ (CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }),
-            )) => CallError::OtherName(host, why.to_string()),
-            Some(rustls::Error::AlertReceived(alert)) if speaks_of_our_certificate(*alert) => {
-                if self.tls.as_ref().is_some_and(|tls| tls.presents) {
-                    CallError::ClientCertificate(host, format!("{alert:?}"))
-                } else {
-                    CallError::NoClientCertificate(host)
-                }
-            }
-            Some(rustls::Error::InvalidMessage(_)) => {
-                CallError::Tls(host, "it does not speak TLS; is http meant?".to_owned())
-            }
-            Some(other) => CallError::Tls(host, other.to_string()),
+        let presents = self.tls.as_ref().is_some_and(|tls| tls.presents);
+        broken(error, &self.endpoint.site.host, presents)
+    }
+}
+
+/// Sends a request over a connection, and hands over the body of the answer as it comes, until no more of it is wanted.
+pub(super) async fn exchange<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+    mut take: impl FnMut(StatusCode, &[u8]) -> ControlFlow<()>,
+) -> Result<Parts, hyper::Error>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (mut sender, connection) =
+        http1::Builder::new().max_buf_size(MAX_BUFFER_BYTES).handshake(TokioIo::new(stream)).await?;
+    // Ends with this call, whichever way that goes.
+    let mut background = JoinSet::new();
+    background.spawn(connection);
+    let (head, mut body) = sender.send_request(request).await?.into_parts();
+    while let Some(frame) = body.frame().await {
+        let frame = frame?;
+        let Some(data) = frame.data_ref() else { continue };
+        if take(head.status, data).is_break() {
+            break;
         }
+    }
+    Ok(head)
+}
+
+/// Whether an answer came that cannot be read.
+fn is_malformed(error: &(dyn StdError + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// What an error of the transport means. `presents` says whether we have shown a certificate.
+pub(super) fn broken(error: &(dyn StdError + 'static), host: &str, presents: bool) -> CallError {
+    let host = host.to_owned();
+    match tls_cause(error) {
+        None if is_malformed(error) => CallError::Malformed(host, describe(error)),
+        None => CallError::Broken(host, describe(error)),
+        // An authority that got a new key under its old name has a wrong signature.
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        )) => CallError::UnknownAuthority(host),
+        Some(rustls::Error::InvalidCertificate(
+            why @ (CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }),
+        )) => CallError::OtherName(host, why.to_string()),
+        Some(rustls::Error::AlertReceived(alert)) if speaks_of_our_certificate(*alert) => {
+            if presents {
+                CallError::ClientCertificate(host, format!("{alert:?}"))
+            } else {
+                CallError::NoClientCertificate(host)
+            }
+        }
+        Some(rustls::Error::InvalidMessage(_)) => {
+            CallError::Tls(host, "it does not speak TLS; is http meant?".to_owned())
+        }
+        Some(other) => CallError::Tls(host, other.to_string()),
     }
 }
 

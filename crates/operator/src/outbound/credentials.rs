@@ -1,14 +1,15 @@
-//! The headers that a question goes out with: who asks, and what else the user wants to be sent.
+//! The headers that a call goes out with: who asks, and what else the user wants to be sent.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use sts_plus_api::phased_rollout::{Header, Query};
+use sts_plus_api::scaling_policy::Authorization;
 use thiserror::Error;
 
 use super::secrets::{Hidden, Reader, Sealed, SecretError, printable};
 
-/// More headers than this in one query are a mistake; each may cost the reading of a Secret.
+/// More headers than this in one call are a mistake; each may cost the reading of a Secret.
 const MAX_HEADERS: usize = 32;
 
 /// How much of a header's name is repeated in a complaint.
@@ -50,8 +51,12 @@ pub(super) enum CredentialError {
     Reserved(HeaderName),
     #[error("headers: {0} needs either value or secretKeyRef")]
     Source(HeaderName),
-    #[error("headers: authorization is given although secretRef gives it already")]
-    Twice,
+    #[error("headers: authorization is given although {0} gives it already")]
+    Twice(&'static str),
+    #[error("key {key} of Secret {secret} is empty")]
+    Empty { secret: String, key: String },
+    #[error("authorization: {0:?} is not the name of a scheme")]
+    Scheme(String),
     #[error("headers: {0} of them, at most {MAX_HEADERS}")]
     TooMany(usize),
 }
@@ -62,28 +67,63 @@ pub(super) async fn headers(
     secrets: &mut Reader<'_>,
     hidden: &mut Hidden,
 ) -> Result<HeaderMap, CredentialError> {
-    if query.headers.len() > MAX_HEADERS {
-        return Err(CredentialError::TooMany(query.headers.len()));
-    }
     let mut headers = HeaderMap::new();
     if let Some(name) = &query.secret_ref
         && let Some(value) = authorization(name, query, secrets, hidden).await?
     {
         headers.insert(header::AUTHORIZATION, value);
     }
-    for extra in &query.headers {
+    add(&mut headers, (&query.headers, "secretRef"), secrets, hidden).await?;
+    Ok(headers)
+}
+
+/// All headers of a hook that come from the user. What came from a Secret is added to what is hidden.
+pub(super) async fn headers_of_hook(
+    (extra, authorization): (&[Header], Option<&Authorization>),
+    secrets: &mut Reader<'_>,
+    hidden: &mut Hidden,
+) -> Result<HeaderMap, CredentialError> {
+    let mut headers = HeaderMap::new();
+    if let Some(Authorization { kind, secret_key_ref: at }) = authorization {
+        // The name of a scheme and that of a header are spelled with the same characters.
+        HeaderName::from_bytes(kind.as_bytes())
+            .map_err(|_| CredentialError::Scheme(printable(kind, MAX_NAME_CHARACTERS)))?;
+        let credentials = secrets.read(&at.name).await?.get(&at.key)?;
+        if credentials.reveal().is_empty() {
+            return Err(CredentialError::Empty { secret: at.name.clone(), key: at.key.clone() });
+        }
+        hidden.add(&credentials);
+        let text = Sealed::new(format!("{kind} {}", credentials.reveal()));
+        let value = sealed_value(&text, || format!("key {} of Secret {}", at.key, at.name))?;
+        headers.insert(header::AUTHORIZATION, value);
+    }
+    add(&mut headers, (extra, "authorization"), secrets, hidden).await?;
+    Ok(headers)
+}
+
+/// Adds what else the user wants to be sent. `authorized_by` is the field that may have set the credentials already.
+async fn add(
+    headers: &mut HeaderMap,
+    (extra, authorized_by): (&[Header], &'static str),
+    secrets: &mut Reader<'_>,
+    hidden: &mut Hidden,
+) -> Result<(), CredentialError> {
+    if extra.len() > MAX_HEADERS {
+        return Err(CredentialError::TooMany(extra.len()));
+    }
+    for extra in extra {
         let name = HeaderName::from_bytes(extra.name.as_bytes())
             .map_err(|_| CredentialError::Name(printable(&extra.name, MAX_NAME_CHARACTERS)))?;
         if RESERVED.contains(&name) {
             return Err(CredentialError::Reserved(name));
         }
         if name == header::AUTHORIZATION && headers.contains_key(&name) {
-            return Err(CredentialError::Twice);
+            return Err(CredentialError::Twice(authorized_by));
         }
         let value = value(&name, extra, secrets, hidden).await?;
         headers.append(name, value);
     }
-    Ok(headers)
+    Ok(())
 }
 
 /// The value of the Authorization header; `None` where the Secret holds nothing for it.

@@ -22,7 +22,6 @@ pub trait Dial: fmt::Debug + Send + Sync {
     /// The addresses of a name, the preferred one first.
     fn lookup<'a>(&'a self, host: &'a str, port: u16) -> Dialled<'a, Vec<SocketAddr>>;
 
-    /// A connection to an address.
     fn connect(&self, address: SocketAddr) -> Dialled<'_, Box<dyn Stream>>;
 }
 

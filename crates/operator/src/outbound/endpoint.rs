@@ -20,13 +20,10 @@ pub enum EndpointError {
         "url: it must not hold a user name or a password; put them into a Secret and name it in secretRef"
     )]
     UserInfo,
-    /// A query.
     #[error("url: it must not hold a query (?...); it is the base address, without {QUERY_PATH}")]
     Query,
-    /// A fragment.
     #[error("url: it must not hold a fragment (#...); it is the base address, without {QUERY_PATH}")]
     Fragment,
-    /// No host.
     #[error("url: it names no host")]
     NoHost,
     /// A port that is none.

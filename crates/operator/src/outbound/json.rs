@@ -35,7 +35,6 @@ pub(super) enum Container {
     Array,
 }
 
-/// A piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Token<'a> {
     Begin(Container),

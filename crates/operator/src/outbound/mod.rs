@@ -15,7 +15,10 @@ mod call;
 mod credentials;
 mod dial;
 pub mod endpoint;
+mod hook;
+mod hook_http;
 mod json;
+mod prober;
 mod prometheus;
 pub mod promql;
 mod reach;
@@ -29,5 +32,7 @@ mod tls;
 mod test_server;
 
 pub use dial::{Dial, Dialled, Stream, Tcp};
+pub use hook::HookCaller;
+pub use prober::Prober;
 pub use prometheus::{Prometheus, Question, Response};
 pub use reach::Reach;

@@ -89,7 +89,7 @@ fn refused(stop: Stop) -> QueryError {
 
 /// Where in the document a container is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Section {
     Envelope,
     Warnings,
     Infos,
@@ -202,7 +202,7 @@ enum Depth {
 #[derive(Debug)]
 struct Found {
     extent: Extent,
-    places: Vec<Place>,
+    sections: Vec<Section>,
     field: Field,
     success: Option<bool>,
     partial: bool,
@@ -228,7 +228,7 @@ impl Found {
     fn new(extent: Extent) -> Self {
         Self {
             extent,
-            places: Vec::new(),
+            sections: Vec::new(),
             field: Field::Other,
             success: None,
             partial: false,
@@ -262,68 +262,68 @@ impl Found {
         match token {
             Token::Key(name) => self.field = Field::of(name.raw()),
             Token::Begin(container) => {
-                let place = self.enter(container)?;
-                self.places.push(place);
+                let section = self.enter(container)?;
+                self.sections.push(section);
             }
             Token::End => {
-                let place = self.places.pop();
-                self.leave(place)?;
+                let section = self.sections.pop();
+                self.leave(section)?;
             }
             Token::Atom(atom) => self.atom(atom)?,
         }
         Ok(())
     }
 
-    fn enter(&mut self, container: Container) -> Result<Place, Stop> {
+    fn enter(&mut self, container: Container) -> Result<Section, Stop> {
         use Container::{Array, Object};
-        let place = match (self.places.last().copied(), self.field, container) {
-            (None, _, Object) => Place::Envelope,
-            (Some(Place::Envelope), Field::Data, Object) => {
+        let section = match (self.sections.last().copied(), self.field, container) {
+            (None, _, Object) => Section::Envelope,
+            (Some(Section::Envelope), Field::Data, Object) => {
                 self.depth = self.depth.max(Depth::Data);
-                Place::Data
+                Section::Data
             }
-            (Some(Place::Envelope), Field::Warnings, Array) => Place::Warnings,
-            (Some(Place::Envelope), Field::Infos, Array) => Place::Infos,
-            (Some(Place::Envelope), field, _) if !field.is_of_envelope() => Place::Skipped,
-            (Some(Place::Data), Field::Result, Array) => {
+            (Some(Section::Envelope), Field::Warnings, Array) => Section::Warnings,
+            (Some(Section::Envelope), Field::Infos, Array) => Section::Infos,
+            (Some(Section::Envelope), field, _) if !field.is_of_envelope() => Section::Skipped,
+            (Some(Section::Data), Field::Result, Array) => {
                 self.depth = Depth::Result;
-                Place::Result
+                Section::Result
             }
-            (Some(Place::Data), field, _) if !matches!(field, Field::Result | Field::ResultType) => {
-                Place::Skipped
+            (Some(Section::Data), field, _) if !matches!(field, Field::Result | Field::ResultType) => {
+                Section::Skipped
             }
-            (Some(Place::Result), _, Object) if self.scalars == 0 => {
+            (Some(Section::Result), _, Object) if self.scalars == 0 => {
                 self.series = Series::default();
-                Place::Series
+                Section::Series
             }
-            (Some(Place::Series), Field::Value, Array) => self.begin_pair(Sample::Instant),
-            (Some(Place::Series), Field::Values, Array) => Place::Pairs(Sample::Range),
-            (Some(Place::Series), Field::Histograms, Array) => Place::Pairs(Sample::Histogram),
-            (Some(Place::Series), Field::Histogram, _) => {
+            (Some(Section::Series), Field::Value, Array) => self.begin_pair(Sample::Instant),
+            (Some(Section::Series), Field::Values, Array) => Section::Pairs(Sample::Range),
+            (Some(Section::Series), Field::Histograms, Array) => Section::Pairs(Sample::Histogram),
+            (Some(Section::Series), Field::Histogram, _) => {
                 self.series.histogram = true;
-                Place::Skipped
+                Section::Skipped
             }
-            (Some(Place::Series), field, _) if !field.is_of_series() => Place::Skipped,
-            (Some(Place::Pairs(sample)), _, Array) => self.begin_pair(sample),
-            (Some(Place::Pair(Sample::Histogram)), _, Object) if self.pair.length == 1 => {
+            (Some(Section::Series), field, _) if !field.is_of_series() => Section::Skipped,
+            (Some(Section::Pairs(sample)), _, Array) => self.begin_pair(sample),
+            (Some(Section::Pair(Sample::Histogram)), _, Object) if self.pair.length == 1 => {
                 self.pair.length = 2;
-                Place::Skipped
+                Section::Skipped
             }
-            (Some(Place::Skipped), ..) => Place::Skipped,
+            (Some(Section::Skipped), ..) => Section::Skipped,
             _ => return Err(SHAPE),
         };
-        Ok(place)
+        Ok(section)
     }
 
-    fn begin_pair(&mut self, sample: Sample) -> Place {
+    fn begin_pair(&mut self, sample: Sample) -> Section {
         self.pair = Pair::default();
-        Place::Pair(sample)
+        Section::Pair(sample)
     }
 
-    fn leave(&mut self, place: Option<Place>) -> Result<(), Stop> {
-        match place {
-            Some(Place::Pair(sample)) => self.end_pair(sample),
-            Some(Place::Series) => self.end_series(),
+    fn leave(&mut self, section: Option<Section>) -> Result<(), Stop> {
+        match section {
+            Some(Section::Pair(sample)) => self.end_pair(sample),
+            Some(Section::Series) => self.end_series(),
             _ => Ok(()),
         }
     }
@@ -379,20 +379,20 @@ impl Found {
     }
 
     fn atom(&mut self, atom: Atom<'_>) -> Result<(), Stop> {
-        match self.places.last().copied() {
-            Some(Place::Envelope) => self.of_envelope(atom),
-            Some(Place::Warnings) => {
+        match self.sections.last().copied() {
+            Some(Section::Envelope) => self.of_envelope(atom),
+            Some(Section::Warnings) => {
                 self.warning(&text(atom)?);
                 Ok(())
             }
-            Some(Place::Infos) => {
+            Some(Section::Infos) => {
                 let info = text(atom)?;
                 if self.infos.len() < MAX_REMARKS {
                     self.infos.push(info);
                 }
                 Ok(())
             }
-            Some(Place::Data) => match (self.field, atom) {
+            Some(Section::Data) => match (self.field, atom) {
                 (Field::ResultType, Atom::Text(name)) => {
                     self.kind = Some(kind(name)?);
                     Ok(())
@@ -400,14 +400,14 @@ impl Found {
                 (Field::ResultType | Field::Result, _) => Err(SHAPE),
                 _ => Ok(()),
             },
-            Some(Place::Result) => self.element(atom),
-            Some(Place::Series) => match (self.field.is_of_series(), atom) {
+            Some(Section::Result) => self.element(atom),
+            Some(Section::Series) => match (self.field.is_of_series(), atom) {
                 (false, _) | (true, Atom::Null) => Ok(()),
                 (true, _) => Err(SHAPE),
             },
-            Some(Place::Pair(sample)) => self.half_of_pair(sample, atom),
-            Some(Place::Pairs(_)) | None => Err(SHAPE),
-            Some(Place::Skipped) => Ok(()),
+            Some(Section::Pair(sample)) => self.half_of_pair(sample, atom),
+            Some(Section::Pairs(_)) | None => Err(SHAPE),
+            Some(Section::Skipped) => Ok(()),
         }
     }
 

@@ -54,7 +54,6 @@ impl fmt::Debug for Sealed {
     }
 }
 
-/// One Secret.
 #[derive(Clone, Debug)]
 pub(super) struct Secret {
     name: String,
@@ -95,7 +94,6 @@ impl<'a> Reader<'a> {
         Self { api, namespace, read: Vec::new() }
     }
 
-    /// Reads a Secret.
     pub(super) async fn read(&mut self, name: &str) -> Result<Secret, SecretError> {
         // An empty name would ask for the list, and dots for something else.
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');

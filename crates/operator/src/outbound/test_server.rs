@@ -10,7 +10,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{Method, Request, Response};
 use kube::client::Body;
-use rustls::ServerConfig;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::crypto::ring;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use serde_json::{Value, json};
 use sts_plus_api::phased_rollout::Query;
 use sts_plus_planner::phased_rollout::answer::Extent;
@@ -184,6 +188,51 @@ async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Option<Asked> {
         headers,
         body: String::from_utf8(bytes[end + 4..].to_vec()).unwrap(),
     })
+}
+
+/// A certificate authority of the test.
+pub(super) struct Authority {
+    certificate: rcgen::Certificate,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    pub(super) fn new(name: &str) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        Self { certificate: params.self_signed(&key).unwrap(), issuer: Issuer::new(params, key) }
+    }
+
+    pub(super) fn issue(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        (params.signed_by(&key, &self.issuer).unwrap(), key)
+    }
+
+    pub(super) fn pem(&self) -> String {
+        self.certificate.pem()
+    }
+
+    /// What a server for this name shows; with `clients` it asks for a certificate of that authority.
+    pub(super) fn server(&self, name: &str, clients: Option<&Self>) -> ServerConfig {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(clients) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(clients.certificate.der().clone()).unwrap();
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+        };
+        let (certificate, key) = self.issue(name);
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        builder.with_single_cert(vec![certificate.der().clone()], key).unwrap()
+    }
 }
 
 /// The Secrets of a cluster.

@@ -8,7 +8,7 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use sts_plus_api::phased_rollout::Query;
+use sts_plus_api::phased_rollout::{Query, SecretKey};
 use thiserror::Error;
 use tokio::sync::OnceCell;
 
@@ -23,8 +23,8 @@ pub(super) enum TlsError {
         "this machine knows no certificate authorities ({0}): set caSecretRef, or give the image a CA bundle"
     )]
     NoAuthorities(String),
-    #[error("key ca.crt of Secret {0} holds no usable certificate in PEM form")]
-    Authority(String),
+    #[error("key {1} of Secret {0} holds no usable certificate in PEM form")]
+    Authority(String, String),
     #[error("key tls.crt of Secret {0} holds no certificate in PEM form")]
     Certificate(String),
     #[error("key tls.key of Secret {0} holds no private key in PEM form")]
@@ -72,6 +72,16 @@ async fn load() -> Result<Arc<RootCertStore>, TlsError> {
     Ok(Arc::new(roots))
 }
 
+/// Connections to a server whose certificate is not verified, as the kubelet's probes are.
+pub(super) fn unverified() -> Result<Arc<ClientConfig>, TlsError> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsError::Versions(error.to_string()))?;
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider)));
+    Ok(Arc::new(builder.with_no_client_auth()))
+}
+
 /// What a query asks for. Secrets are read only where they are used.
 pub(super) async fn secured(
     query: &Query,
@@ -85,7 +95,7 @@ pub(super) async fn secured(
     let builder = if query.insecure_skip_verify {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider)))
     } else if let Some(name) = &query.ca_secret_ref {
-        builder.with_root_certificates(authorities(name, &secrets.read(name).await?)?)
+        builder.with_root_certificates(authorities((name, "ca.crt"), &secrets.read(name).await?)?)
     } else {
         builder.with_root_certificates(known.get().await?)
     };
@@ -101,14 +111,28 @@ pub(super) async fn secured(
     Ok(Tls { config: Arc::new(config), presents: query.client_cert_secret_ref.is_some() })
 }
 
-fn authorities(name: &str, secret: &Secret) -> Result<RootCertStore, TlsError> {
-    let pem = secret.get("ca.crt")?;
+/// What a hook asks for: without an authority any server is taken for the pod, as the kubelet's probes do.
+pub(super) async fn of_hook(
+    authority: Option<&SecretKey>,
+    secrets: &mut Reader<'_>,
+) -> Result<Arc<ClientConfig>, TlsError> {
+    let Some(at) = authority else { return unverified() };
+    let roots = authorities((&at.name, &at.key), &secrets.read(&at.name).await?)?;
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsError::Versions(error.to_string()))?;
+    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+}
+
+fn authorities((name, key): (&str, &str), secret: &Secret) -> Result<RootCertStore, TlsError> {
+    let pem = secret.get(key)?;
+    let unusable = || TlsError::Authority(name.to_owned(), key.to_owned());
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem.reveal().as_bytes()) {
         let added = certificate.ok().and_then(|certificate| roots.add(certificate).ok());
-        added.ok_or_else(|| TlsError::Authority(name.to_owned()))?;
+        added.ok_or_else(unusable)?;
     }
-    if roots.is_empty() { Err(TlsError::Authority(name.to_owned())) } else { Ok(roots) }
+    if roots.is_empty() { Err(unusable()) } else { Ok(roots) }
 }
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);

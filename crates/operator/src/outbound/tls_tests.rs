@@ -1,61 +1,9 @@
-use std::sync::Arc;
-
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use rustls::crypto::ring;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
 use serde_json::{Value, json};
 use sts_plus_planner::phased_rollout::answer::{Answer, QueryError};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
-use crate::outbound::test_server::{Secrets, Server, question};
-
-/// A certificate authority of the test.
-struct Authority {
-    certificate: rcgen::Certificate,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new(name: &str) -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        Self { certificate: params.self_signed(&key).unwrap(), issuer: Issuer::new(params, key) }
-    }
-
-    fn issue(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap(), key)
-    }
-
-    fn pem(&self) -> String {
-        self.certificate.pem()
-    }
-
-    /// What a server for this name shows; with `clients` it asks for a certificate of that authority.
-    fn server(&self, name: &str, clients: Option<&Self>) -> ServerConfig {
-        let provider = Arc::new(ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
-        let builder = builder.with_safe_default_protocol_versions().unwrap();
-        let builder = match clients {
-            None => builder.with_no_client_auth(),
-            Some(clients) => {
-                let mut roots = RootCertStore::empty();
-                roots.add(clients.certificate.der().clone()).unwrap();
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-                builder.with_client_cert_verifier(verifier.build().unwrap())
-            }
-        };
-        let (certificate, key) = self.issue(name);
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        builder.with_single_cert(vec![certificate.der().clone()], key).unwrap()
-    }
-}
+use crate::outbound::test_server::{Authority, Secrets, Server, question};
 
 async fn asked(server: &Server, secrets: &Secrets, query: Value) -> Result<Answer, QueryError> {
     let url = format!("https://{}", server.address);

@@ -10,9 +10,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 use sts_plus_api::phased_rollout::Verdict;
+use sts_plus_planner::extended::probe::{Digest, ProbeOutcome};
 use sts_plus_planner::phased_rollout::query::{GateId, Outcome};
 use sts_plus_planner::plan::{Action, Ask, Note, Object, Plan};
 use sts_plus_planner::reason::Refusal;
+use sts_plus_planner::scaling::hook::{Call, HookOutcome, HookResult};
 use tokio::time::Instant;
 
 use crate::shell::api::{ApiError, Kind};
@@ -23,7 +25,7 @@ use crate::shell::metrics::Metrics;
 
 /// What a pass is about.
 pub trait Key: Clone + Ord + Hash + Debug + Send + Sync + 'static {
-    /// Its namespace.
+    /// The namespace that its object, or all sets of its group, are in.
     fn namespace(&self) -> &Arc<str>;
 
     /// How lines of the log name it.
@@ -41,6 +43,14 @@ pub enum Label<'k> {
     Rollout(&'k str),
     /// Any other object.
     Object(&'k str),
+}
+
+impl<'k> Label<'k> {
+    pub(super) fn text(self) -> &'k str {
+        match self {
+            Self::Group(name) | Self::Set(name) | Self::Rollout(name) | Self::Object(name) => name,
+        }
+    }
 }
 
 /// Decides for keys. It may keep nothing between passes except in [`Self::Memory`], which the runtime holds for each key
@@ -112,7 +122,7 @@ pub struct Voice {
 /// A key that something touched concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concern<K> {
-    /// The key.
+    /// Enters the queue, unless it is there already.
     pub key: K,
     /// Whether a back-off has lost its reason: what failed is no more what is asked for.
     pub is_urgent: bool,
@@ -134,20 +144,20 @@ pub struct Lanes {
     pub own: Option<Arc<str>>,
 }
 
-/// All that a plan may look at.
+/// All that a plan may look at, beside the controller's own settings.
 #[derive(Debug)]
 pub struct Pass<'p, C: Controller> {
-    /// The rows.
+    /// The cache, which others change meanwhile: what belongs together is read in one call.
     pub rows: &'p Store,
-    /// What it is about.
+    /// The key to plan for, whose lanes are held.
     pub key: &'p C::Key,
-    /// What is remembered of it.
+    /// What the key's last pass left; empty in the first pass of a process.
     pub memory: &'p mut C::Memory,
-    /// What was asked and answered.
+    /// What earlier plans asked: reads of this pass, and outcomes that have arrived since the last one.
     pub answers: &'p Answers,
-    /// Why nothing may be disrupted.
+    /// Why nothing may be disrupted. `None` does not mean confirmed: that is done once a plan needs it.
     pub doubt: Option<&'p Doubt>,
-    /// When it is.
+    /// The only clock of a plan.
     pub moment: Moment,
 }
 
@@ -158,7 +168,7 @@ pub struct Moment {
     pub now: Timestamp,
     /// The same on the clock that timers run on.
     pub at: Instant,
-    /// The term of leadership.
+    /// The term of leadership that writes of this moment belong to.
     pub term: Epoch,
 }
 
@@ -192,10 +202,22 @@ impl Doubt {
 pub struct Answers {
     /// The objects that were read in this pass; `None` for one that is not there.
     pub reads: HashMap<Object, Result<Option<Value>, ApiError>>,
+    /// Whether each node declares the features that were asked for in this pass.
+    pub declared: HashMap<&'static str, bool>,
     /// Answers to queries that have not been counted.
     pub outcomes: Vec<Outcome>,
     /// The checks whose query was sent and not answered.
     pub under_way: BTreeSet<String>,
+    /// What is known of the data of the ConfigMaps and Secrets that the last plan asked for.
+    pub digests: HashMap<Object, Digest>,
+    /// The outcomes of probes, each handed over once.
+    pub probed: Vec<ProbeOutcome>,
+    /// The UIDs of the pods with a probe that was sent and not answered.
+    pub probing: BTreeSet<Box<str>>,
+    /// The outcomes of calls of hooks, each handed over once.
+    pub hooked: Vec<HookOutcome>,
+    /// The UIDs of the pods with a call of a hook that has not ended.
+    pub hooking: BTreeSet<Box<str>>,
     /// The objects, by UID, on which an informing write is refused.
     pub uninformed: Vec<(Box<str>, Refusal)>,
 }
@@ -205,7 +227,7 @@ pub struct Answers {
 pub struct Planned<D> {
     /// The domains of what the plan was made on. Where they are not those whose lanes are held, it is not carried out.
     pub domains: Vec<Domain>,
-    /// What to do.
+    /// The writes, notes and questions, and when to plan again.
     pub plan: Plan,
     /// What the controller wants to see again.
     pub detail: D,
@@ -213,6 +235,8 @@ pub struct Planned<D> {
     pub must_be_confirmed: bool,
     /// Whether the answers to queries are counted once the plan is carried out.
     pub counts_answers: bool,
+    /// The pods, by UID, with the calls of hooks that may go on, where any others are given up.
+    pub calling: Option<BTreeSet<(Box<str>, Call)>>,
     /// How the pass ends once the plan is carried out.
     pub end: End,
 }
@@ -220,8 +244,8 @@ pub struct Planned<D> {
 impl<D> Planned<D> {
     /// A plan that ends well.
     pub fn new(domains: Vec<Domain>, plan: Plan, detail: D) -> Self {
-        let (must_be_confirmed, counts_answers, end) = (false, false, End::Settled);
-        Self { domains, plan, detail, must_be_confirmed, counts_answers, end }
+        let (must_be_confirmed, counts_answers, calling, end) = (false, false, None, End::Settled);
+        Self { domains, plan, detail, must_be_confirmed, counts_answers, calling, end }
     }
 
     pub(super) fn needs_confirmed_view(&self) -> bool {
@@ -236,7 +260,7 @@ pub enum End {
     Settled,
     /// Somebody has to change what they wrote: nothing is tried until then, and it is no success.
     Skipped,
-    /// Nothing could be planned, which passes: tried again after a growing wait. What to log.
+    /// Nothing could be planned, which passes: retried after a growing wait. What to log.
     Blocked(Option<String>),
     /// Nothing could be planned for the reason that a write could not be carried out.
     Halted(Halt),
@@ -245,15 +269,15 @@ pub enum End {
 /// The answers to the writes of a plan.
 #[derive(Debug)]
 pub struct Learning<'l, C: Controller> {
-    /// The rows.
+    /// The cache, which may not show the plan's own writes yet.
     pub rows: &'l Store,
-    /// What the pass is about.
+    /// The key that was planned for, whose lanes are still held.
     pub key: &'l C::Key,
-    /// What is remembered of it.
+    /// What the key's next pass gets.
     pub memory: &'l mut C::Memory,
-    /// The plan.
+    /// The plan whose writes were answered.
     pub planned: &'l Planned<C::Detail>,
-    /// What became of it.
+    /// How far the plan was carried out, with the answer to each write.
     pub carried: &'l CarriedOut<'l>,
     /// The writes that were refused, or have not been answered several times, and what to report of each.
     pub refusals: &'l [(&'l Action, Refusal)],
@@ -272,7 +296,7 @@ pub struct Learning<'l, C: Controller> {
 pub struct Backoff<'c>(pub(super) &'c crate::shell::surroundings::Chance);
 
 impl Backoff<'_> {
-    /// The wait.
+    /// Drawn anew by each call, so that what failed together is not retried together.
     pub fn delay(self, failures: u32) -> Duration {
         crate::shell::backoff::delay(failures, self.0)
     }
@@ -281,12 +305,15 @@ impl Backoff<'_> {
 /// What was learned from the answers to the writes of a plan.
 #[derive(Debug)]
 pub struct Learned<D> {
-    /// What to report.
+    /// Reported in addition to the notes of the plan.
     pub notes: Vec<Note>,
     /// Why the pass was not carried out to its end, as far as that matters for the next one.
     pub halt: Option<Halt>,
     /// When to look again besides the plan's own time.
     pub retry_at: Option<Instant>,
+    /// Whether the controller itself waits before it tries again what was not carried out, so that nothing keeps the next pass
+    /// away that other changes bring.
+    pub waits_by_itself: bool,
     /// What follows in this pass.
     pub next: Next<D>,
 }
@@ -294,14 +321,15 @@ pub struct Learned<D> {
 impl<D> Learned<D> {
     /// Nothing but what became of the plan.
     pub fn of(carried: &CarriedOut<'_>) -> Self {
-        Self { notes: Vec::new(), halt: carried.halt.clone(), retry_at: None, next: Next::Done }
+        let halt = carried.halt.clone();
+        Self { notes: Vec::new(), halt, retry_at: None, waits_by_itself: false, next: Next::Done }
     }
 }
 
 /// What follows in a pass whose plan was carried out.
 #[derive(Debug)]
 pub enum Next<D> {
-    /// Nothing.
+    /// The pass ends.
     Done,
     /// These are found out, and it is planned again.
     Again(Vec<Ask>),
@@ -316,7 +344,7 @@ pub enum Next<D> {
 pub enum Measured<'m, C: Controller> {
     /// A plan, once it is carried out as far as it can be.
     Planned {
-        /// The plan.
+        /// What was decided, whether or not it could be carried out.
         planned: &'m Planned<C::Detail>,
         /// What is remembered of the key.
         memory: &'m mut C::Memory,
@@ -330,12 +358,21 @@ pub enum Measured<'m, C: Controller> {
         /// When it has succeeded; `None` where it has failed.
         succeeded_at: Option<Timestamp>,
     },
-    /// A query.
+    /// A query to Prometheus that was answered or given up.
     Queried {
-        /// Its check.
+        /// The name of the check, as the spec has it.
         check: &'m str,
         /// What its answer means.
         verdict: Verdict,
+        /// How long it took.
+        took: Duration,
+    },
+    /// A call of a hook.
+    Hooked {
+        /// Which call.
+        call: Call,
+        /// What came of it.
+        result: &'m HookResult,
         /// How long it took.
         took: Duration,
     },

@@ -7,11 +7,16 @@
 //!                                                   +── events, log, metrics, informing writes, queries <── learn
 //! ```
 //!
-//! What is remembered of a key lives here and ends with it: its memory, what it waits for, its queries, its informing writes,
-//! its lanes and its series.
+//! What is remembered of a key lives here and ends with it: its memory, what it waits for, its queries, probes and calls of hooks, its
+//! informing writes, its lanes and its series.
+
+#![deny(missing_docs, reason = "whoever embeds the operator begins here")]
 
 mod controller;
+mod digests;
+mod nodes;
 mod pass;
+mod pod_calls;
 mod probes;
 mod registry;
 mod report;
@@ -23,11 +28,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use sts_plus_planner::extended::probe::ProbeOutcome;
 use sts_plus_planner::plan::Note;
+use sts_plus_planner::scaling::hook::{Call, HookOutcome};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::outbound::Prometheus;
+use crate::outbound::{HookCaller, Prober, Prometheus};
 use crate::shell::api::Api;
 use crate::shell::cache::{Cache, Touched};
 use crate::shell::events::Recorder;
@@ -40,14 +47,16 @@ pub use controller::{
     Answers, Backoff, Concern, Controller, Doubt, End, Key, Label, Lanes, Learned, Learning, Measured,
     Moment, Next, Pass, Planned, Voice,
 };
+use digests::Digests;
 #[cfg(test)]
 pub(crate) use pass::Passed;
+use pod_calls::PodCalls;
 use probes::Probes;
 pub use registry::{Made, Options, Registration, Row, made};
 pub(crate) use registry::{extent, followed};
 use waiting::Waiting;
 
-/// How soon to try again to forget a lane that waits to see its own writes: the view shows them in well under a second.
+/// How soon to retry to forget a lane that waits to see its own writes: the view shows them in well under a second.
 const LEAVE_AGAIN: Duration = Duration::from_secs(5);
 
 /// What all runtimes of a process share.
@@ -57,7 +66,11 @@ pub(crate) struct Around {
     pub(crate) executor: Arc<Executor>,
     /// For live reads that plans ask for.
     pub(crate) api: Api,
+    /// For following ConfigMaps and Secrets that plans ask for.
+    pub(crate) configs: Api,
     pub(crate) prometheus: Prometheus,
+    pub(crate) prober: Prober,
+    pub(crate) hooks: HookCaller,
     pub(crate) recorder: Recorder,
     pub(crate) metrics: Metrics,
     pub(crate) clock: Clock,
@@ -87,6 +100,9 @@ pub(crate) struct Runtime<C: Controller> {
     queue: Arc<Queue<C::Key>>,
     informing: Informing<C::Key>,
     probes: Probes<C::Key>,
+    pod_probes: PodCalls<C::Key, (), ProbeOutcome>,
+    hook_calls: PodCalls<C::Key, Call, HookOutcome>,
+    digests: Digests<C::Key>,
     waiting: Waiting<C::Key>,
     /// Of the keys of which no pass is under way.
     entries: Mutex<HashMap<C::Key, Entry<C::Memory>>>,
@@ -169,6 +185,9 @@ impl<C: Controller> Runtime<C> {
             queue,
             informing: Informing::new(Arc::clone(&around.executor), wake),
             probes: Probes::default(),
+            pod_probes: PodCalls::default(),
+            hook_calls: PodCalls::default(),
+            digests: Digests::default(),
             waiting: Waiting::default(),
             entries: Mutex::default(),
             around,
@@ -202,9 +221,12 @@ impl<C: Controller> Runtime<C> {
         self.entries.lock()
     }
 
-    /// Drops all that is known of a key that is gone; when to try again where a lane could not be forgotten yet.
+    /// Drops all that is known of a key that is gone; when to retry where a lane could not be forgotten yet.
     fn forget(&self, key: &C::Key, mut entry: Entry<C::Memory>) -> Option<Instant> {
         self.probes.forget(key);
+        self.pod_probes.forget(key);
+        self.hook_calls.forget(key);
+        self.digests.forget(key);
         self.waiting.forget(key);
         if let Some(term) = self.around.executor.term() {
             self.informing.submit(key, term, []);

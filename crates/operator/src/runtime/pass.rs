@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 
+use sts_plus_planner::extended::probe::ProbeRequest;
 use sts_plus_planner::phased_rollout::judge::judge;
 use sts_plus_planner::phased_rollout::query::{Expressions, Outcome as QueryOutcome, Question};
 use sts_plus_planner::phased_rollout::whole_milliseconds;
 use sts_plus_planner::plan::{Action, Ask, Note, When};
 use sts_plus_planner::reason::Refusal;
+use sts_plus_planner::scaling::hook::{Call, HookRequest};
 use tokio::time::Instant;
 
 use super::controller::{
     Answers, Backoff, Controller, Doubt, End, Key, Lanes, Learned, Learning, Measured, Moment, Next, Pass,
     Planned,
 };
-use super::{Entry, Runtime, report};
+use super::{Entry, Runtime, nodes, report};
 use crate::outbound;
 use crate::shell::api::{ApiError, Kind, Place};
-use crate::shell::executor::{Basis, CarriedOut, Halt, Lane};
+use crate::shell::executor::{Basis, CarriedOut, Halt, Lane, rests_on_marks};
 use crate::shell::kinds::{Confirmed, Handling};
 use crate::shell::queue::Outcome;
 
@@ -29,7 +31,7 @@ const MAX_PLANS: usize = 24;
 pub(crate) enum Passed {
     /// The key is gone.
     Gone {
-        /// When to try again to forget it.
+        /// When to retry to forget it.
         again_at: Option<Instant>,
     },
     /// By what the view shows now it is planned for in other lanes.
@@ -50,6 +52,11 @@ pub(crate) enum Passed {
         /// When to look again although nothing has changed.
         wake_at: Option<Instant>,
     },
+    /// It was not carried out to its end, and its controller waits by itself before it tries that again.
+    Waiting {
+        /// When to look again although nothing has changed.
+        wake_at: Option<Instant>,
+    },
     /// No plan could be carried out, however often one was made.
     Endless,
 }
@@ -65,6 +72,7 @@ impl Passed {
             Self::Ended { end: End::Settled, .. } => Some(true),
             Self::Ended { end: End::Skipped | End::Blocked(_) | End::Halted(_), .. }
             | Self::Unconfirmed
+            | Self::Waiting { .. }
             | Self::Endless
             | Self::Halted {
                 halt: Halt::Failed(_) | Halt::Throttled { .. } | Halt::Unconfirmed(_), ..
@@ -83,7 +91,7 @@ impl Passed {
         match self {
             Self::Gone { again_at } => settled(again_at),
             Self::Moved => Outcome::WakeAt(Instant::now()),
-            Self::Ended { end: End::Settled, wake_at } => settled(wake_at),
+            Self::Ended { end: End::Settled, wake_at } | Self::Waiting { wake_at } => settled(wake_at),
             Self::Ended { end: End::Skipped, .. } => Outcome::Settled,
             Self::Ended { end: End::Blocked(why), .. } => {
                 if let Some(why) = why {
@@ -147,15 +155,22 @@ impl<C: Controller> Runtime<C> {
         let rows = self.around.cache.store();
         let reads = self.controller.reads();
         let mut doubt = lane.doubt(reads).cloned().map(Doubt::OwnWrites);
-        let mut answers = Answers { uninformed: self.informing.refusals(key), ..Answers::default() };
+        let (probed, probing) = self.pod_probes.take(key);
+        let uninformed = self.informing.refusals(key);
+        let (hooked, hooking) = self.hook_calls.take(key);
+        let mut answers = Answers { probed, probing, hooked, hooking, uninformed, ..Answers::default() };
         for _ in 0..MAX_PLANS {
             let gate = self.controller.asking(rows, key);
             (answers.outcomes, answers.under_way) = self.probes.look(key, gate.as_ref());
+            answers.digests = self.digests.known(key);
             let (memory, answered, doubted) = (&mut entry.memory, &answers, doubt.as_ref());
             let mut pass = Pass { rows, key, memory, answers: answered, doubt: doubted, moment };
             let Some(planned) = self.controller.plan(&mut pass) else {
                 return Passed::Gone { again_at: None };
             };
+            // An outcome counts once, however often it is planned.
+            answers.probed.clear();
+            answers.hooked.clear();
             if planned.domains != lanes.domains {
                 return Passed::Moved;
             }
@@ -270,18 +285,39 @@ impl<C: Controller> Runtime<C> {
         if is_missed {
             self.queue.add(key.clone());
         }
-        if let Some(halt) = learned.halt {
-            return Passed::Halted { halt, wake_at };
+        // What a write that has failed is about is no reason to know less of pods and of configuration.
+        self.follow_configs(key, &planned.plan.asks);
+        let (mut questions, mut calls) = (Vec::new(), Vec::new());
+        for ask in planned.plan.asks {
+            match ask {
+                Ask::Query(question) => questions.push(question),
+                // It is remembered before it is called.
+                Ask::Hook(request) => calls.push(request),
+                Ask::Probe(request) => self.probe(key, *request),
+                // Answered before the plan was carried out, or followed from now on.
+                Ask::Read(_) | Ask::Declared(_) | Ask::Digest(_) => {}
+            }
+        }
+        match learned.halt {
+            Some(_) if learned.waits_by_itself => return Passed::Waiting { wake_at },
+            Some(halt) => return Passed::Halted { halt, wake_at },
+            None => {}
         }
         if planned.counts_answers {
             self.probes.counted(key, &answers.outcomes);
         }
-        for ask in planned.plan.asks {
-            match ask {
-                Ask::Query(question) => self.ask(key, *question),
-                // Answered before the plan was carried out.
-                Ask::Read(_) => {}
+        for question in questions {
+            self.ask(key, *question);
+        }
+        if let Some(calling) = &planned.calling {
+            let is_wanted = |uid: &str, call: &Call| calling.contains(&(uid.into(), *call));
+            // What the plan did not ask for because of them is asked for in the next one.
+            if self.hook_calls.retain(key, is_wanted) {
+                self.queue.add(key.clone());
             }
+        }
+        for request in calls {
+            self.call_hook(key, *request);
         }
         match planned.end {
             End::Settled | End::Skipped if is_doubted => Passed::Unconfirmed,
@@ -293,6 +329,13 @@ impl<C: Controller> Runtime<C> {
     async fn read(&self, key: &C::Key, asks: &[Ask], answers: &mut Answers) -> bool {
         let mut has_read = false;
         for ask in asks {
+            if let Ask::Declared(feature) = ask
+                && !answers.declared.contains_key(feature)
+            {
+                let is_declared = nodes::declare(&self.around.api, feature).await;
+                answers.declared.insert(*feature, is_declared);
+                has_read = true;
+            }
             let Ask::Read(object) = ask else { continue };
             if answers.reads.contains_key(object) {
                 continue;
@@ -317,6 +360,42 @@ impl<C: Controller> Runtime<C> {
         for note in notes {
             report::announce(&self.around.recorder, voice, key, note);
         }
+    }
+
+    /// Follows the ConfigMaps and Secrets that a plan asks for, and no others.
+    fn follow_configs(&self, key: &C::Key, asks: &[Ask]) {
+        let objects = asks.iter().filter_map(|ask| match ask {
+            Ask::Digest(object) => Some(object.clone()),
+            _ => None,
+        });
+        let queue = Arc::clone(&self.queue);
+        let wake = move |key: C::Key| queue.add(key);
+        self.digests.follow(key, &objects.collect(), &self.around.configs, &wake);
+    }
+
+    /// Probes a pod beside everything else; the outcome brings the next pass.
+    fn probe(&self, key: &C::Key, request: ProbeRequest) {
+        let (prober, prober_for) = (self.around.prober.clone(), Arc::from(key.label().text()));
+        let (queue, key_then) = (Arc::clone(&self.queue), key.clone());
+        let uid = request.uid.clone();
+        let probe = async move { prober.probe(&prober_for, &request).await };
+        self.pod_probes.start(key, (&*uid, ()), probe, move || queue.add(key_then));
+    }
+
+    /// Calls a hook for a pod beside everything else; the outcome brings the next pass.
+    fn call_hook(&self, key: &C::Key, request: HookRequest) {
+        let (hooks, metrics) = (self.around.hooks.clone(), self.around.metrics.clone());
+        let (controller, caller) = (Arc::clone(&self.controller), key.clone());
+        let called_for = Arc::from(key.label().text());
+        let (queue, key_then) = (Arc::clone(&self.queue), key.clone());
+        let (uid, call) = (request.uid.clone(), request.call);
+        let hook = async move {
+            let (outcome, took) = hooks.call(&called_for, &request).await;
+            let measured = Measured::Hooked { call: outcome.call, result: &outcome.result, took };
+            controller.measure(&metrics, &caller, measured);
+            outcome
+        };
+        self.hook_calls.start(key, (&*uid, call), hook, move || queue.add(key_then));
     }
 
     /// Sends a query beside everything else; its answer brings the next pass.
@@ -352,10 +431,10 @@ impl<C: Controller> Runtime<C> {
 async fn confirm<D>(lane: &mut Lane<'_>, planned: &Planned<D>, reads: &[Kind]) -> Result<Basis, Halt> {
     let mut basis = Basis::Confirmed;
     let actions = || planned.plan.writes();
-    if let Some(removal) = actions().find(|action| action.removes_finalizer()) {
+    if let Some(removal) = actions().find(|action| rests_on_marks(action)) {
         basis = lane.confirm_marks(removal.object()).await?;
     }
-    let is_of_domain = |action: &Action| action.needs_confirmed_view() && !action.removes_finalizer();
+    let is_of_domain = |action: &Action| action.needs_confirmed_view() && !rests_on_marks(action);
     if planned.must_be_confirmed || actions().any(is_of_domain) {
         let reads: Vec<_> =
             reads.iter().copied().filter(|kind| Handling::of(*kind).confirmed != Confirmed::Never).collect();

@@ -15,6 +15,8 @@ use crate::shell::kinds::{Handling, Kind, Need};
 pub struct Options {
     /// What the statefulset controller does besides what it always does.
     pub features: Features,
+    /// The image of the operator, which the init container of a lock has, too.
+    pub image: Option<Arc<str>>,
 }
 
 /// A controller in the table of those that there are.
@@ -96,19 +98,20 @@ impl Named {
     }
 }
 
-/// What controllers read together, each kind once. Of several controllers, the kind of one's keys that no other reads is
-/// optional: where it cannot be followed, only that one does nothing.
+/// What controllers read together, each kind once. Of several controllers, the kind of one's keys that not all others read is
+/// optional: where it cannot be followed, that one does nothing, and those that read it besides do without.
 pub(crate) fn followed(controllers: &[Named]) -> Vec<Handling> {
     let readers = |kind| controllers.iter().filter(move |one| one.made.reads().contains(&kind)).count();
     let is_optional = |kind| {
         let mut keys = controllers.iter().map(|controller| controller.made.kind());
-        controllers.len() > 1 && readers(kind) == 1 && keys.any(|own| own == kind)
+        readers(kind) < controllers.len() && keys.any(|own| own == kind)
     };
     let mut followed: Vec<Handling> = Vec::new();
     for kind in controllers.iter().flat_map(|controller| controller.made.reads()) {
         if followed.iter().all(|known| known.kind != *kind) {
-            let need = if is_optional(*kind) { Need::Optional } else { Need::Required };
-            followed.push(Handling { need, ..Handling::of(*kind) });
+            let handling = Handling::of(*kind);
+            let need = if is_optional(*kind) { Need::Optional } else { handling.need };
+            followed.push(Handling { need, ..handling });
         }
     }
     followed

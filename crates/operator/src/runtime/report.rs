@@ -100,7 +100,7 @@ pub(super) fn log_unread<K: Key>(key: &K, object: &Object, error: &ApiError) {
 
 /// Logs that a pass has planned as often as it may.
 pub(super) fn log_endless<K: Key>(key: &K) {
-    line!(warn, key, Fields::of(key), "no plan could be carried out: trying again later");
+    line!(warn, key, Fields::of(key), "no plan could be carried out: retrying later");
 }
 
 /// What a halt means for the next pass, which is due at `wake_at` at the latest.

@@ -149,13 +149,11 @@ fn webhook(message: &str) -> Option<&str> {
 /// Where a request goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// The resource.
     pub resource: Kind,
     /// The namespace; `None` for all of them.
     pub namespace: Option<&'a str>,
     /// The object; `None` for the collection.
     pub name: Option<&'a str>,
-    /// The subresource.
     pub subresource: Option<&'a str>,
     /// What is asked for of each object.
     pub form: Form,
@@ -167,7 +165,6 @@ impl<'a> Place<'a> {
         Self { resource, namespace, name: None, subresource: None, form: Form::Json }
     }
 
-    /// One object.
     pub fn object(resource: Kind, namespace: &'a str, name: &'a str) -> Self {
         Self { name: Some(name), ..Self::collection(resource, Some(namespace)) }
     }
@@ -238,6 +235,11 @@ impl Api {
         Self { client, metrics, surroundings: Surroundings::default(), call_limit: CALL_TIMEOUT, rights }
     }
 
+    /// The client itself, for what is no request with one answer.
+    pub(super) fn client(&self) -> &kube::Client {
+        &self.client
+    }
+
     /// The same client with another limit than [`CALL_TIMEOUT`] for writes and single reads.
     #[must_use]
     pub fn with_call_limit(&self, call_limit: Duration) -> Self {
@@ -298,7 +300,6 @@ impl Api {
         tokio::time::timeout(limit, collected).await.map_err(|_| timed_out(limit))?
     }
 
-    /// Creates an object.
     pub async fn create(&self, place: Place<'_>, manager: &str, object: &Value) -> Result<Value, ApiError> {
         let query = [("fieldManager", manager)];
         let body = Some(("application/json", object));
@@ -481,7 +482,7 @@ async fn refusal(answer: http::Response<Body>) -> ApiError {
     }
 }
 
-pub(super) fn of_code(code: StatusCode, message: String, retry_after: Option<u64>) -> ApiError {
+pub(crate) fn of_code(code: StatusCode, message: String, retry_after: Option<u64>) -> ApiError {
     match code {
         StatusCode::CONFLICT => ApiError::Conflict(message),
         StatusCode::NOT_FOUND => ApiError::NotFound(message),

@@ -1,4 +1,4 @@
-//! How long to wait before trying again.
+//! How long to wait before a retry.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Past this many doublings the wait is at its cap.
 const MAX_DOUBLINGS: u32 = 10;
 
-/// The wait after this many failures in a row: doubling, capped, and spread over its upper half so that those
+/// The wait after this many consecutive failures: doubling, capped, and spread over its upper half so that those
 /// who failed together do not return together.
 pub fn delay(failures: u32, chance: &Chance) -> Duration {
     let doublings = failures.saturating_sub(1).min(MAX_DOUBLINGS);

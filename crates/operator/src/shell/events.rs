@@ -49,13 +49,9 @@ const MAX_NAME_CHARACTERS: usize = 253;
 /// The object an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Regarding {
-    /// What it is.
     pub resource: Kind,
-    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
-    /// Its UID.
     pub uid: Arc<str>,
 }
 

@@ -26,7 +26,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::Value;
 use sts_plus_planner::plan::{Action, Object};
-use sts_plus_planner::planted::{self, Bug};
 use sts_plus_planner::reason::Refusal;
 use sts_plus_planner::set::SetRow;
 use tokio::sync::watch;
@@ -39,6 +38,7 @@ use super::ledger::{Ledger, Owner};
 use super::metrics::OutcomeLabel;
 pub use lane::Lane;
 use lane::Turn;
+pub(crate) use lane::rests_on_marks;
 use unanswered::Streaks;
 pub use unanswered::UNANSWERED_REPORTED_AFTER;
 
@@ -65,7 +65,6 @@ pub const SETS_AND_PODS: [Kind; 2] = [Kind::StatefulSet, Kind::Pod];
 /// What must not be disturbed by two at once: a rollout group, or a set that is in none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Domain {
-    /// The namespace.
     pub namespace: Arc<str>,
     /// The group's name.
     pub group: Arc<str>,
@@ -97,14 +96,11 @@ impl Gate {
 
     /// Whether everything was listed in that term.
     fn is_listed_in(&self, epoch: Epoch) -> bool {
-        planted::has(Bug::InconsistentView) || *self.listed.borrow() == Some(epoch)
+        *self.listed.borrow() == Some(epoch)
     }
 
     /// The term in which writes are allowed right now.
     pub fn open(&self) -> Option<Epoch> {
-        if planted::has(Bug::InconsistentView) {
-            return self.leadership.current();
-        }
         let complete = *self.complete.borrow();
         complete.filter(|epoch| self.leadership.permits(*epoch))
     }
@@ -187,7 +183,6 @@ pub struct Performed {
 /// What became of a step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Carried<'p> {
-    /// The writes.
     pub writes: &'p [Action],
     /// What was answered to each; `None` for one that was not sent.
     pub answers: Vec<Option<Result<(), ApiError>>>,
@@ -499,7 +494,6 @@ impl Executor {
         &self.api
     }
 
-    /// The view.
     pub fn store(&self) -> &Store {
         &self.store
     }

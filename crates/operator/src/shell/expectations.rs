@@ -19,22 +19,11 @@ pub const SEEN_WITHIN: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expectation {
     /// The object with this UID is on its way out, or gone.
-    Leaving {
-        /// Its UID.
-        uid: Box<str>,
-    },
+    Leaving { uid: Box<str> },
     /// The object with this UID is gone.
-    Gone {
-        /// Its UID.
-        uid: Box<str>,
-    },
+    Gone { uid: Box<str> },
     /// The object with this UID is at this version or a later one, or gone.
-    AtLeast {
-        /// Its UID.
-        uid: Box<str>,
-        /// The version.
-        resource_version: Box<str>,
-    },
+    AtLeast { uid: Box<str>, resource_version: Box<str> },
     /// The object is no longer as it was when a precondition failed.
     Changed {
         /// Its UID then.
@@ -98,7 +87,6 @@ pub struct Expectations {
 /// question meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
-    /// The object.
     pub object: Object,
     /// Its UID when it was last known: a successor of the same name is another object. `None` for one that was to be
     /// created.

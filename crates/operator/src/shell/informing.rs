@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What is due is decided anew in each pass. What was written and is not shown by the view yet is not written again; what
-//! failed is tried again with a back-off of its own.
+//! failed is retried with a back-off of its own.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -70,7 +70,7 @@ struct Slot {
     trouble: HashMap<Discriminant<Verb>, Trouble>,
 }
 
-/// How often in a row one sort of write has failed on an object, when it is tried again, and what is reported of it.
+/// How many consecutive times one sort of write has failed on an object, when it is retried, and what is reported of it.
 #[derive(Debug, Default)]
 struct Trouble {
     failures: u32,
@@ -157,7 +157,7 @@ impl Slot {
         self.wanted.is_empty() && self.acknowledged.is_empty() && !self.under_way
     }
 
-    /// Until when a write is not to be tried again.
+    /// Until when a write is not to be retried.
     fn not_before(&self, action: &Action, now: Instant) -> Option<Instant> {
         let own = self.trouble.get(&discriminant(action.verb()));
         own.and_then(|trouble| trouble.not_before).filter(|at| *at > now)
@@ -183,7 +183,7 @@ impl Slot {
                 self.acknowledged.extend(version.map(|version| (action.clone(), version)));
             }
             Sent::Outdated => self.wanted.retain(|wanted| wanted != action),
-            // What is wanted now was submitted in a later term, or the rights know when it may be tried again.
+            // What is wanted now was submitted in a later term, or the rights know when it may be retried.
             Sent::Closed | Sent::Denied => {}
             Sent::Later(after) => self.trouble_of(action).not_before = Some(Instant::now() + after),
             Sent::Refused(refusal) => self.trouble_of(action).failed(Some(refusal), delay),

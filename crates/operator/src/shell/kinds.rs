@@ -12,10 +12,12 @@ pub const LABEL_SELECTOR: &str = "labelSelector";
 /// The parameter of a query that selects by fields.
 pub const FIELD_SELECTOR: &str = "fieldSelector";
 
+/// The Services and the ConfigMaps that sts-plus creates, by [`sts_plus_api::keys::MANAGED_BY`].
+const MANAGED: &str = "app.kubernetes.io/managed-by=sts-plus";
+
 /// How a kind is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handling {
-    /// The kind.
     pub kind: Kind,
     /// What the server is asked to send.
     pub form: Form,
@@ -30,21 +32,16 @@ pub struct Handling {
 /// What the server sends of each object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// All of it, as JSON.
     #[default]
     Json,
     /// Its metadata, as JSON.
     Metadata,
-    /// All of it, as protobuf. There is no decoder yet: JSON is asked for.
-    Protobuf,
 }
 
 /// The objects of a kind that are followed, by selectors as a query spells them. One that no longer matches counts as deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// By labels.
     pub labels: Option<&'static str>,
-    /// By fields.
     pub fields: Option<&'static str>,
 }
 
@@ -73,6 +70,24 @@ pub const TABLE: &[Handling] = &[
     Handling { confirmed: Confirmed::WithMembers, ..Handling::whole(Kind::StatefulSet) },
     Handling { confirmed: Confirmed::WithMembers, ..Handling::whole(Kind::Pod) },
     Handling { confirmed: Confirmed::ByNamespace, ..Handling::whole(Kind::PhasedRollout) },
+    Handling { confirmed: Confirmed::ByNamespace, ..Handling::whole(Kind::Extended) },
+    Handling {
+        confirmed: Confirmed::ByNamespace,
+        need: Need::Optional,
+        ..Handling::whole(Kind::FissileExtended)
+    },
+    Handling { confirmed: Confirmed::ByNamespace, ..Handling::whole(Kind::ScalingPolicy) },
+    Handling {
+        selection: Selection { labels: Some(MANAGED), fields: None },
+        need: Need::Optional,
+        ..Handling::whole(Kind::Service)
+    },
+    // The locks of ScalingPolicies. Which keys one lacks was written by the same controller, and its own writes are awaited.
+    Handling {
+        selection: Selection { labels: Some(MANAGED), fields: None },
+        need: Need::Optional,
+        ..Handling::whole(Kind::ConfigMap)
+    },
     Handling::whole(Kind::Claim),
     Handling::whole(Kind::Revision),
 ];
@@ -102,8 +117,11 @@ impl Handling {
 
     /// The kinds that are confirmed together with this one: what cannot be read of one of them cannot be planned on for any.
     pub fn confirmed_with(&self) -> Vec<Kind> {
+        // A kind that may be missing holds up nothing but what is about it.
+        let stands_alone =
+            |handling: &Self| handling.confirmed == Confirmed::ByNamespace || handling.need == Need::Optional;
         let alike =
-            |known: &&Self| known.confirmed == self.confirmed && self.confirmed != Confirmed::ByNamespace;
+            |known: &&Self| known.confirmed == self.confirmed && !stands_alone(known) && !stands_alone(self);
         let mut kinds: Vec<_> = TABLE.iter().filter(alike).map(|known| known.kind).collect();
         if !kinds.contains(&self.kind) {
             kinds.push(self.kind);
@@ -139,7 +157,7 @@ impl Form {
     /// What a request for one object, a list or a watch accepts.
     pub fn accept(self, verb: &str) -> &'static str {
         match self {
-            Self::Json | Self::Protobuf => "application/json",
+            Self::Json => "application/json",
             Self::Metadata if verb == "list" => {
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
             }

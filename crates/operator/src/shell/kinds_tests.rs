@@ -19,6 +19,7 @@ fn what_every_disruption_rests_on_is_what_the_executor_insists_on() {
     assert_eq!(Handling::of(Kind::Pod).confirmed_with(), SETS_AND_PODS);
     assert_eq!(Handling::of(Kind::PhasedRollout).confirmed_with(), [Kind::PhasedRollout]);
     assert_eq!(Handling::of(Kind::Revision).confirmed_with(), [Kind::Claim, Kind::Revision]);
+    assert_eq!(Handling::of(Kind::Service).confirmed_with(), [Kind::Service], "it may be missing");
 }
 
 #[test]

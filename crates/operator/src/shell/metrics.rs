@@ -2,7 +2,8 @@
 //!
 //! Our own series have the prefix `sts_plus_`. The four series of a group keep the names that existing
 //! dashboards and alerts of rollout-operator use, with a `namespace` label added. No label holds the name of
-//! a pod, so the number of series grows with groups, PhasedRollouts and, where we control them, sets and not with pods.
+//! a pod, so the number of series grows with groups, PhasedRollouts, ExtendedStatefulSets, ScalingPolicies
+//! and, where we control them, sets and not with pods.
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
@@ -17,7 +18,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use super::extended_metrics::ExtendedMetrics;
 use super::phased_metrics::PhasedMetrics;
+use super::scaling_metrics::ScalingMetrics;
 use super::statefulset_metrics::StatefulSetMetrics;
 use super::surroundings::Clock;
 
@@ -54,8 +57,12 @@ pub struct Metrics {
     pub events_dropped: Counter,
     /// Sets by state, per group.
     pub sets: Family<StateLabels, Gauge>,
+    /// What is shown of ExtendedStatefulSets.
+    pub extended: ExtendedMetrics,
     /// What is shown of PhasedRollouts.
     pub phased: PhasedMetrics,
+    /// What is shown of ScalingPolicies.
+    pub scaling: ScalingMetrics,
     /// What is shown of the sets that we control.
     pub statefulset: StatefulSetMetrics,
     group_reconciles: Family<GroupLabels, Counter>,
@@ -64,7 +71,6 @@ pub struct Metrics {
     group_last_success: Family<GroupLabels, Gauge<f64, AtomicU64>>,
 }
 
-/// Labels of a request.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct RequestLabels {
     /// The verb, as in RBAC.
@@ -75,7 +81,6 @@ pub struct RequestLabels {
     pub code: String,
 }
 
-/// Label for a resource.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ResourceLabel {
     /// The resource's plural.
@@ -89,14 +94,12 @@ pub struct OutcomeLabel {
     pub outcome: &'static str,
 }
 
-/// Label for a controller.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ControllerLabel {
     /// The controller's name.
     pub controller: &'static str,
 }
 
-/// Labels of a write.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct WriteLabels {
     /// What was done.
@@ -105,21 +108,17 @@ pub struct WriteLabels {
     pub outcome: &'static str,
 }
 
-/// Labels of a permission.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct PermissionLabels {
     /// The verb, as in RBAC.
     pub verb: &'static str,
     /// The plural, with the subresource if there is one.
     pub resource: Cow<'static, str>,
-    /// The namespace.
     pub namespace: Arc<str>,
 }
 
-/// Labels of a group.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct GroupLabels {
-    /// The group's namespace.
     pub namespace: Arc<str>,
     /// The group's name.
     pub rollout_group: Arc<str>,
@@ -128,7 +127,6 @@ pub struct GroupLabels {
 /// Labels of a state within a group.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct StateLabels {
-    /// The group's namespace.
     pub namespace: Arc<str>,
     /// The group's name.
     pub rollout_group: Arc<str>,
@@ -146,12 +144,16 @@ impl Metrics {
     /// A fresh set of series; nothing is global.
     pub fn new() -> Self {
         let mut registry = Registry::default();
+        let extended = ExtendedMetrics::register(registry.sub_registry_with_prefix("sts_plus"));
         let phased = PhasedMetrics::register(registry.sub_registry_with_prefix("sts_plus"));
+        let scaling = ScalingMetrics::register(registry.sub_registry_with_prefix("sts_plus"));
         let statefulset = StatefulSetMetrics::register(registry.sub_registry_with_prefix("sts_plus"));
         let mut metrics = Self {
             registry: Arc::default(),
             clock: Arc::default(),
+            extended,
             phased,
+            scaling,
             statefulset,
             requests: Family::default(),
             undecodable: Family::default(),

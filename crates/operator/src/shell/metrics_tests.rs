@@ -17,7 +17,7 @@ fn e_r27_the_series_of_a_group_that_is_no_more_go_and_those_of_others_stay() {
         let state = StateLabels { namespace: "ns".into(), rollout_group: name.into(), state: "Rolling" };
         metrics.sets.get_or_create(&state).set(1);
     }
-    metrics.forget_group(&group("gone"), &Reason::KINDS);
+    metrics.forget_group(&group("gone"), Reason::KINDS);
     let page = metrics.encode();
     assert!(!page.contains("gone"), "{page}");
     assert!(

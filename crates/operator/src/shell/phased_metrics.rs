@@ -13,6 +13,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use strum::VariantArray;
 use sts_plus_api::phased_rollout::{Phase, PhasedRolloutStatus, Verdict};
 use sts_plus_planner::phased_rollout::Ended;
 
@@ -39,12 +40,9 @@ pub struct PhasedMetrics {
     counted: Arc<Mutex<HashMap<RolloutLabels, Vec<String>>>>,
 }
 
-/// A rollout.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct RolloutLabels {
-    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name.
     pub phased_rollout: Arc<str>,
 }
 
@@ -77,14 +75,8 @@ struct EndLabels {
     result: &'static str,
 }
 
-/// All verdicts that a check can have.
-const VERDICTS: [Verdict; 6] =
-    [Verdict::Pass, Verdict::Fail, Verdict::NoData, Verdict::Error, Verdict::ConfigError, Verdict::Rejected];
-
 /// How pods stand to the rollout: names of revisions would be new series with each rollout.
 const ROLES: [&str; 2] = ["update", "other"];
-
-const ENDS: [Ended; 3] = [Ended::Completed, Ended::Failed, Ended::RolledBack];
 
 impl PhasedMetrics {
     /// Fresh series in a registry.
@@ -117,16 +109,15 @@ impl PhasedMetrics {
         metrics
     }
 
-    /// Shows a status.
     pub fn show(&self, rollout: &RolloutLabels, status: &PhasedRolloutStatus) {
         let RolloutLabels { namespace, phased_rollout } = rollout;
-        for (phase, word) in Phase::ALL {
+        for phase in Phase::VARIANTS {
             let labels = PhaseLabels {
                 namespace: Arc::clone(namespace),
                 phased_rollout: Arc::clone(phased_rollout),
-                phase: word,
+                phase: phase.word(),
             };
-            if status.phase == Some(phase) {
+            if status.phase == Some(*phase) {
                 self.phase.get_or_create(&labels).set(1);
             } else {
                 self.phase.remove(&labels);
@@ -191,12 +182,12 @@ impl PhasedMetrics {
             });
         }
         for check in self.counted.lock().remove(rollout).into_iter().flatten() {
-            for verdict in VERDICTS {
-                self.checks.remove(&Self::check_labels(rollout, &check, verdict));
+            for verdict in Verdict::VARIANTS {
+                self.checks.remove(&Self::check_labels(rollout, &check, *verdict));
             }
         }
-        for ended in ENDS {
-            self.ended.remove(&Self::end_labels(rollout, ended));
+        for ended in Ended::VARIANTS {
+            self.ended.remove(&Self::end_labels(rollout, *ended));
         }
         self.query_duration.remove(rollout);
         self.gate_duration.remove(rollout);

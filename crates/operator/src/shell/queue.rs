@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use sts_plus_planner::planted::{self, Bug};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -65,7 +64,6 @@ struct Entry {
 /// Why a pass did not do what it was to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
-    /// It failed.
     Failed,
     /// It was refused because the view could not be confirmed.
     Unconfirmed,
@@ -268,8 +266,6 @@ impl<K: Clone + Eq + Hash + Debug> State<K> {
         };
         let wake_at = match outcome {
             Outcome::Settled => None,
-            Outcome::WakeAt(_) if planted::has(Bug::TimersForgotten) => None,
-            Outcome::Failed | Outcome::Unconfirmed if planted::has(Bug::FailuresForgotten) => None,
             Outcome::WakeAt(at) => Some(at),
             Outcome::Failed | Outcome::Unconfirmed => {
                 Some(now + backoff::delay(entry.failures, &self.chance))

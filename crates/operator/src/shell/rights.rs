@@ -1,5 +1,5 @@
 //! Rights that the API server has denied. Where a write only informs, the rollout goes on without it; the denied right is
-//! reported once and tried again more and more rarely, each time by one request for all that would use it.
+//! reported once and retried more and more rarely, each time by one request for all that would use it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -32,11 +32,9 @@ const MAX_REMEMBERED: usize = 4096;
 /// A verb on a resource of a namespace, as RBAC has it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Right {
-    /// The verb.
     pub verb: &'static str,
     /// The plural, with the subresource if there is one.
     pub resource: Cow<'static, str>,
-    /// The namespace.
     pub namespace: Arc<str>,
 }
 
@@ -100,7 +98,7 @@ impl Rights {
                 %namespace,
                 verb,
                 %resource,
-                "a permission is missing; sts-plus works without what it is for: {words}"
+                "a permission is missing; what needs it is not done: {words}"
             );
             self.gauge.get_or_create(&labels(right)).set(1);
         }

@@ -18,9 +18,7 @@ pub struct StatefulSetMetrics {
 /// Labels of a set, as upstream has them.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct SetLabels {
-    /// The set's namespace.
     pub namespace: Arc<str>,
-    /// The set's name.
     pub name: Arc<str>,
     /// How its pods are created and removed.
     pub pod_management_policy: &'static str,
@@ -42,7 +40,6 @@ impl StatefulSetMetrics {
         metrics
     }
 
-    /// Shows a set.
     pub fn show(&self, labels: &SetLabels, gauges: Gauges) {
         self.max_unavailable.get_or_create(labels).set(gauges.max_unavailable.into());
         self.unavailable.get_or_create(labels).set(gauges.unavailable.into());

@@ -31,14 +31,14 @@ pub enum Clock {
         /// What it said then.
         wall: Timestamp,
         /// How somebody sets it later on.
-        steps: Arc<[Step]>,
+        steps: Arc<[ClockStep]>,
     },
 }
 
 /// A moment at which somebody sets a clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Step {
-    /// When.
+pub struct ClockStep {
+    /// From this moment on the clock has moved.
     pub at: Instant,
     /// By how much; negative where it is set back.
     pub by: SignedDuration,
@@ -52,7 +52,7 @@ impl Clock {
 
     /// The same clock, which somebody sets at these moments. The machine's own clock stays as it is.
     #[must_use]
-    pub fn with_steps(self, steps: impl Into<Arc<[Step]>>) -> Self {
+    pub fn with_steps(self, steps: impl Into<Arc<[ClockStep]>>) -> Self {
         match self {
             Self::Machine => Self::Machine,
             Self::Runtime { set, wall, .. } => Self::Runtime { set, wall, steps: steps.into() },
@@ -74,7 +74,7 @@ impl Clock {
     }
 }
 
-/// Draws numbers; clones draw from the same row.
+/// Draws numbers; clones draw from the same sequence.
 #[derive(Clone, Debug)]
 pub struct Chance(Arc<AtomicU64>);
 
@@ -85,7 +85,7 @@ impl Default for Chance {
 }
 
 impl Chance {
-    /// The row of numbers that this seed begins.
+    /// The sequence of numbers that this seed begins.
     pub fn seeded(seed: u64) -> Self {
         Self(Arc::new(AtomicU64::new(seed)))
     }

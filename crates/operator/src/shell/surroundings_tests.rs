@@ -12,8 +12,8 @@ async fn a_clock_of_the_runtime_moves_with_its_timers() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_jumps_and_goes_on_from_there() {
     let at = |seconds| Instant::now() + Duration::from_secs(seconds);
-    let forward = Step { at: at(10), by: SignedDuration::from_hours(1) };
-    let back = Step { at: at(20), by: SignedDuration::from_hours(-3) };
+    let forward = ClockStep { at: at(10), by: SignedDuration::from_hours(1) };
+    let back = ClockStep { at: at(20), by: SignedDuration::from_hours(-3) };
     let clock = Clock::at("2026-01-02T03:00:00Z".parse().unwrap()).with_steps([forward, back]);
     tokio::time::advance(Duration::from_secs(9)).await;
     assert_eq!(clock.now().to_string(), "2026-01-02T03:00:09Z");

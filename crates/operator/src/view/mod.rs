@@ -1,4 +1,5 @@
-//! What people see, as plain data that serialises: groups with their sets and pods, PhasedRollouts, and sets in no group.
+//! What people see, as plain data that serialises: groups with their sets and pods, PhasedRollouts,
+//! ExtendedStatefulSets, ScalingPolicies, and sets in no group.
 //!
 //! ```text
 //!   Store --read--> Snapshot --View::of--> View --> `sts-plus status` (table, JSON), the playground (screen, lines)
@@ -7,7 +8,9 @@
 //! A view is made of the operator's own rows by the operator's own planner. Whoever shows something reads a view, so that
 //! no screen judges a pod by another rule than the one by which the operator acts.
 
+mod extended;
 mod pod;
+mod scaling;
 mod snapshot;
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,8 +26,11 @@ use sts_plus_planner::reason::Reason;
 use sts_plus_planner::rollout_group::report::Report;
 use sts_plus_planner::rollout_group::zone::Zone;
 use sts_plus_planner::rollout_group::{Memory, World, plan};
+use sts_plus_planner::set::SetRow;
 
+pub use extended::{ChildSet, Extended};
 pub use pod::{Location, Phase, Pod, PodState};
+pub use scaling::Scaling;
 pub use snapshot::Snapshot;
 
 /// How the revision of pods without the revision label is called in a [`Tally`].
@@ -34,19 +40,24 @@ const NO_REVISION: &str = "none";
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct View {
-    /// The rollout groups, by namespace and name.
+    /// The rollout groups, by namespace and name, without the sets of ExtendedStatefulSets.
     pub groups: Vec<Group>,
     /// The PhasedRollouts, by namespace and name.
     #[serde(rename = "phasedRollouts")]
     pub rollouts: Vec<Rollout>,
-    /// The sets in no group, by namespace and name.
+    /// The ExtendedStatefulSets of both groups, by group, namespace and name.
+    #[serde(rename = "extendedStatefulSets")]
+    pub extended: Vec<Extended>,
+    /// The ScalingPolicies, by namespace and name.
+    #[serde(rename = "scalingPolicies")]
+    pub scaling: Vec<Scaling>,
+    /// The sets in no group and of no ExtendedStatefulSet, by namespace and name.
     pub sets: Vec<LoneSet>,
     /// When the view changes although no object does: a pod will have been Ready for `minReadySeconds`.
     #[serde(skip)]
     pub changes_at: Option<Timestamp>,
 }
 
-/// A rollout group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Group {
@@ -63,21 +74,17 @@ pub struct Group {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoneSet {
-    /// Its namespace.
     pub namespace: String,
     /// The PhasedRollout that names it; the one that comes first where several do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phased_rollout: Option<String>,
-    /// The set.
     #[serde(flatten)]
     pub set: Set,
 }
 
-/// A StatefulSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Set {
-    /// Its name.
     pub name: String,
     /// How many pods its spec asks for.
     pub replicas: u32,
@@ -128,13 +135,10 @@ pub struct Tally {
     pub ready: u32,
 }
 
-/// A PhasedRollout.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rollout {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     #[serde(rename = "phasedRollout")]
     pub name: String,
     /// The set that it names; empty where its spec cannot be read.
@@ -149,48 +153,81 @@ impl View {
     pub fn of(snapshot: &Snapshot, location: impl Fn(&PodRow) -> Option<Location>, now: Timestamp) -> Self {
         let mut view = Self {
             rollouts: snapshot.rollouts.iter().map(|row| Rollout::of(row)).collect(),
+            extended: snapshot.extended.iter().map(|row| Extended::of(row)).collect(),
+            scaling: snapshot.scaling.iter().map(|row| Scaling::of(row)).collect(),
             ..Self::default()
+        };
+        let managing = snapshot.managing();
+        let managing = |set: &SetRow| {
+            managing.get(&(&*set.namespace, &*set.name)).map(|rollout| rollout.name.to_string())
         };
         for (domain, world) in &snapshot.groups {
             let (reports, changes_at) = judge(world, now);
             view.changes_at = view.changes_at.into_iter().chain(changes_at).min();
             let members: HashMap<&str, &Member> =
                 world.members.iter().map(|member| (&*member.set.name, member)).collect();
-            let sets = reports.iter().filter_map(|report| {
-                let member = members.get(&*report.set.name)?;
+            let mut sets = Vec::new();
+            for report in &reports {
+                let Some(member) = members.get(&*report.set.name) else { continue };
                 let health = Health::of(member, now);
                 let zone = Zone::judge(member, &health, &world.memory);
-                Some(Set {
+                let set = Set {
                     state: Some(SetState::of(report)),
                     warnings: report.warnings.iter().map(ToString::to_string).collect(),
                     ..Set::of(&zone, snapshot, &location)
-                })
-            });
-            let (namespace, name) = (domain.namespace.to_string(), domain.group.to_string());
-            view.groups.push(Group { namespace, name, sets: sets.collect() });
+                };
+                sets.extend(view.keep(snapshot, &member.set, managing(&member.set), set));
+            }
+            if !sets.is_empty() {
+                let (namespace, name) = (domain.namespace.to_string(), domain.group.to_string());
+                view.groups.push(Group { namespace, name, sets });
+            }
         }
-        let managing = snapshot.managing();
         for member in &snapshot.sets {
-            let set = &member.set;
+            let row = &member.set;
             let health = Health::of(member, now);
             let zone = Zone::judge(member, &health, &Memory::default());
             view.changes_at = view.changes_at.into_iter().chain(zone.health.changes_at).min();
-            view.sets.push(LoneSet {
-                namespace: set.namespace.to_string(),
-                phased_rollout: managing
-                    .get(&(&*set.namespace, &*set.name))
-                    .map(|rollout| rollout.name.to_string()),
-                set: Set::of(&zone, snapshot, &location),
-            });
+            let set = Set::of(&zone, snapshot, &location);
+            let phased_rollout = managing(row);
+            if let Some(set) = view.keep(snapshot, row, phased_rollout.clone(), set) {
+                let namespace = row.namespace.to_string();
+                view.sets.push(LoneSet { namespace, phased_rollout, set });
+            }
         }
+        view.extended.iter_mut().for_each(Extended::sort);
         view
+    }
+
+    /// Moves a set to the ExtendedStatefulSet that it belongs to; gives it back where there is none.
+    fn keep(
+        &mut self,
+        snapshot: &Snapshot,
+        row: &SetRow,
+        phased_rollout: Option<String>,
+        set: Set,
+    ) -> Option<Set> {
+        let owner = row.child.as_deref().and_then(|child| {
+            // The view has them in the order of the snapshot.
+            let owner = snapshot.extended.iter().position(|extended| child.is_of(extended))?;
+            Some((child, self.extended.get_mut(owner)?))
+        });
+        let Some((child, owner)) = owner else { return Some(set) };
+        owner.rollout_group = row.group.as_deref().map(str::to_owned).or(owner.rollout_group.take());
+        owner.sets.push(ChildSet::of(child, phased_rollout, set));
+        None
     }
 
     /// All sets with their namespaces, those of groups first.
     pub fn all_sets(&self) -> impl Iterator<Item = (&str, &Set)> {
         let grouped =
             self.groups.iter().flat_map(|group| group.sets.iter().map(|set| (&*group.namespace, set)));
-        grouped.chain(self.sets.iter().map(|lone| (&*lone.namespace, &lone.set)))
+        let lone = self.sets.iter().map(|lone| (&*lone.namespace, &lone.set));
+        let children = self
+            .extended
+            .iter()
+            .flat_map(|extended| extended.sets.iter().map(|child| (&*extended.namespace, &child.set)));
+        grouped.chain(lone).chain(children)
     }
 }
 

@@ -9,11 +9,9 @@ use sts_plus_planner::rollout_group::zone::Zone;
 /// The reason of a pod that is broken since a container has terminated too often.
 const TERMINATED: &str = "Terminated";
 
-/// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pod {
-    /// Its name.
     pub name: String,
     /// The number at the end of its name; `None` where the name is not one that its set would give.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,7 +29,6 @@ pub struct Pod {
     /// Why it is not available, in the planner's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Its phase.
     pub phase: Phase,
     /// Whether nothing of it runs that serves, so that nothing is lost with it.
     pub dead: bool,
@@ -54,11 +51,12 @@ pub enum PodState {
     Broken,
     /// It has a deletion timestamp.
     Terminating,
+    /// It serves, and is being prepared for its removal.
+    Leaving,
 }
 
 /// The phase of a pod, as Kubernetes has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "Kubernetes' own words")]
 pub enum Phase {
     #[default]
     Pending,
@@ -71,7 +69,6 @@ pub enum Phase {
 /// Where a pod runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Location {
-    /// The node.
     pub node: String,
     /// The zone of the node, where it names one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,6 +112,7 @@ impl PodState {
             Why::NotReady | Why::Missing => Self::NotReady,
             Why::Broken(_) => Self::Broken,
             Why::Terminating => Self::Terminating,
+            Why::Leaving => Self::Leaving,
         }
     }
 }

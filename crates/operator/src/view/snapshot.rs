@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use sts_plus_planner::extended::row::ExtendedRow;
 use sts_plus_planner::health::Member;
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::pod::PodRow;
 use sts_plus_planner::rollout_group::World;
+use sts_plus_planner::scaling::row::ScalingRow;
 use sts_plus_planner::set::SetRow;
 use sts_plus_planner::statefulset::world::RevisionRow;
 
@@ -21,6 +23,8 @@ pub struct Snapshot {
     /// The sets in no group.
     pub(super) sets: Vec<Member>,
     pub(super) rollouts: Vec<Arc<RolloutRow>>,
+    pub(super) extended: Vec<Arc<ExtendedRow>>,
+    pub(super) scaling: Vec<Arc<ScalingRow>>,
     /// The latest revision of each set, by the UID of the set, as far as revisions are known.
     latest: HashMap<Arc<str>, Arc<RevisionRow>>,
 }
@@ -38,6 +42,8 @@ impl Snapshot {
             groups: groups.collect(),
             sets: store.ungrouped(),
             rollouts: store.rollouts(),
+            extended: store.all_extended(),
+            scaling: store.all_scaling(),
             latest: HashMap::new(),
         };
         let latest: Vec<_> =
@@ -66,6 +72,11 @@ impl Snapshot {
     /// All pods that a view shows.
     pub fn pods(&self) -> impl Iterator<Item = &PodRow> {
         self.members().flat_map(|member| member.pods.iter().map(|pod| &**pod))
+    }
+
+    /// All ExtendedStatefulSets that a view shows.
+    pub fn extended(&self) -> impl Iterator<Item = &ExtendedRow> {
+        self.extended.iter().map(|row| &**row)
     }
 
     fn members(&self) -> impl Iterator<Item = &Member> {

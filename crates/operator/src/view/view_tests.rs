@@ -333,3 +333,117 @@ fn the_view_is_json_in_which_a_caller_finds_where_pods_run() {
     });
     assert_eq!(json["sets"], json!([lone]));
 }
+
+/// An ExtendedStatefulSet `db` of two zones.
+fn extended(api_version: &str, status: &Value) -> Value {
+    json!({
+        "apiVersion": api_version, "kind": "ExtendedStatefulSet",
+        "metadata": { "name": "db", "namespace": "ns", "uid": "uid-db", "resourceVersion": "1", "generation": 2 },
+        "spec": {
+            "zones": ["b", "a"],
+            "template": { "spec": { "template": { "spec": { "containers": [{ "name": "main" }] } } } },
+        },
+        "status": status,
+    })
+}
+
+/// A set that the ExtendedStatefulSet `db` controls.
+fn child(name: &str, zone: (u32, &str), version: u32, group: Option<&str>) -> Value {
+    let mut child = set(name, group);
+    let metadata = &mut child["metadata"];
+    metadata["ownerReferences"] = json!([{
+        "apiVersion": "sts.plus/v1alpha1", "kind": "ExtendedStatefulSet", "name": "db", "uid": "uid-db", "controller": true,
+    }]);
+    if !metadata["labels"].is_object() {
+        metadata["labels"] = json!({});
+    }
+    metadata["labels"]["sts.plus/extendedstatefulset-name"] = json!("db");
+    metadata["labels"]["sts.plus/az-index"] = json!(zone.0.to_string());
+    metadata["labels"]["sts.plus/az-name"] = json!(zone.1);
+    metadata["annotations"]["sts.plus/version"] = json!(version.to_string());
+    child
+}
+
+#[test]
+fn the_sets_of_an_extended_stateful_set_are_shown_with_it_and_nowhere_else() {
+    let zones = json!([{ "name": "b", "index": 0 }, { "name": "a", "index": 1 }]);
+    let store = store([
+        (Kind::Extended, extended("sts.plus/v1alpha1", &json!({ "zones": zones, "observedGeneration": 2 }))),
+        (Kind::StatefulSet, child("db-z1", (1, "a"), 2, Some("db.ests"))),
+        (Kind::StatefulSet, child("db-z0", (0, "b"), 2, Some("db.ests"))),
+        (Kind::Pod, pod("db-z0", 0, "new")),
+        (Kind::Pod, pod("db-z1", 0, "old")),
+    ]);
+    let seen = view(&store);
+    assert_eq!((seen.groups.len(), seen.sets.len()), (0, 0));
+    let [db] = seen.extended.as_slice() else { panic!("one: {:?}", seen.extended) };
+    assert_eq!((db.rollout_group.as_deref(), db.observed), (Some("db.ests"), true));
+    let sets: Vec<_> = db
+        .sets
+        .iter()
+        .map(|child| (child.zone.as_deref(), &*child.set.name, child.version, child.running))
+        .collect();
+    // By the index of the zone, and the outdated pod is none of the version.
+    assert_eq!(sets, [(Some("b"), "db-z0", Some(2), true), (Some("a"), "db-z1", Some(2), false)]);
+    assert!(db.sets.iter().all(|child| child.set.state.is_some()), "the state of its rollout group");
+    let names: Vec<_> = seen.all_sets().map(|(_, set)| &*set.name).collect();
+    assert_eq!(names, ["db-z0", "db-z1"]);
+
+    // Somebody else's set in that group stays in the group.
+    store.upsert(Kind::StatefulSet, &set("other", Some("db.ests")).to_string());
+    let seen = view(&store);
+    assert_eq!(only(&seen).name, "other");
+    assert_eq!(seen.extended[0].sets.len(), 2);
+}
+
+#[test]
+fn versions_of_a_zone_are_in_the_order_of_their_numbers_and_a_set_without_its_object_is_a_set() {
+    let sets = [
+        (Kind::StatefulSet, child("db-z0-v10", (0, "b"), 10, None)),
+        (Kind::StatefulSet, child("db-z0-v9", (0, "b"), 9, None)),
+    ];
+    let store = store(sets);
+    assert_eq!(view(&store).sets.len(), 2, "its object is not shown");
+    // One of the other group is another object, whatever its name and UID.
+    store.upsert(
+        Kind::FissileExtended,
+        &extended("fissile.cloudfoundry.org/v1alpha1", &json!({})).to_string(),
+    );
+    assert_eq!(view(&store).sets.len(), 2);
+    store.upsert(Kind::Extended, &extended("sts.plus/v1alpha1", &json!({})).to_string());
+    let rollout = json!({
+        "metadata": { "name": "gate", "namespace": "ns", "uid": "gate", "resourceVersion": "1" },
+        "spec": { "targetRef": "db-z0-v9" },
+    });
+    store.upsert(Kind::PhasedRollout, &rollout.to_string());
+    let seen = view(&store);
+    assert_eq!(seen.sets.len(), 0);
+    let sets: Vec<_> = seen.extended[0]
+        .sets
+        .iter()
+        .map(|child| (&*child.set.name, child.phased_rollout.as_deref(), child.set.state.is_some()))
+        .collect();
+    assert_eq!(sets, [("db-z0-v9", Some("gate"), false), ("db-z0-v10", None, false)]);
+    assert!(!seen.extended[0].observed, "no operator has seen this spec");
+}
+
+#[test]
+fn the_extended_stateful_set_is_json_with_its_sets_and_its_status() {
+    let store = store([
+        (Kind::Extended, extended("sts.plus/v1alpha1", &json!({ "currentVersion": 2 }))),
+        (Kind::StatefulSet, child("db-z0-v2", (0, "b"), 2, None)),
+    ]);
+    let json = serde_json::to_value(view(&store)).unwrap();
+    assert_eq!(
+        json["extendedStatefulSets"][0],
+        json!({
+            "namespace": "ns", "extendedStatefulSet": "db", "apiGroup": "sts.plus", "paused": false, "observed": false,
+            "sets": [{
+                "zone": "b", "version": 2, "running": false, "name": "db-z0-v2", "replicas": 3,
+                "targetRevision": "db-z0-v2-new", "pods": [], "paused": false, "podStates": [],
+                "notReady": "db-z0-v2-0 does not exist, db-z0-v2-1 does not exist, db-z0-v2-2 does not exist",
+            }],
+            "status": { "currentVersion": 2 },
+        })
+    );
+}

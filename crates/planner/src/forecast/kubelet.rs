@@ -1,4 +1,4 @@
-//! The kubelets of a forecast: a pod's next step, and what it makes of the row.
+//! The kubelets of a forecast: what happens to a pod next, and what that makes of its row.
 
 use jiff::Timestamp;
 
@@ -17,9 +17,9 @@ pub enum Fate {
     Hangs,
 }
 
-/// The next step of a pod.
+/// What happens to a pod next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub enum PodChange {
     /// Its containers have ended, and it is gone.
     Remove,
     /// Its containers start.
@@ -28,7 +28,7 @@ pub enum Step {
     Finish,
 }
 
-impl Step {
+impl PodChange {
     /// What a pod does next; nothing for one that stays as it is.
     pub fn of(pod: &PodRow, fate: Fate) -> Option<Self> {
         if pod.terminating {
@@ -48,14 +48,14 @@ impl Step {
 }
 
 impl Objects {
-    /// Lets a pod take a step.
-    pub fn advance(&mut self, namespace: &str, pod: &str, (step, fate): (Step, Fate), now: Timestamp) {
-        match step {
-            Step::Remove => self.pods.retain(|row| *row.name != *pod || *row.namespace != *namespace),
-            Step::Start => self.change_pod(namespace, pod, |row| {
+    /// Changes the row of a pod as its kubelet would.
+    pub fn advance(&mut self, namespace: &str, pod: &str, (change, fate): (PodChange, Fate), now: Timestamp) {
+        match change {
+            PodChange::Remove => self.pods.retain(|row| *row.name != *pod || *row.namespace != *namespace),
+            PodChange::Start => self.change_pod(namespace, pod, |row| {
                 (row.phase, row.running) = (Phase::Running, true);
             }),
-            Step::Finish => self.change_pod(namespace, pod, |row| match fate {
+            PodChange::Finish => self.change_pod(namespace, pod, |row| match fate {
                 Fate::Ready => (row.waiting, row.running, row.ready_since) = (None, true, Some(now)),
                 Fate::Crashes => (row.waiting, row.running) = (Some(Waiting::CrashLoopBackOff), false),
                 Fate::Hangs => (row.waiting, row.running) = (None, true),

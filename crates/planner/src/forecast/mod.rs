@@ -107,7 +107,6 @@ pub struct Forecast {
 pub struct Entry {
     /// When.
     pub at: Timestamp,
-    /// What.
     pub what: Happening,
 }
 
@@ -116,38 +115,28 @@ pub struct Entry {
 pub enum Happening {
     /// A pod is deleted.
     Deleted {
-        /// The pod.
         pod: Object,
         /// Who deletes it.
         by: Actor,
     },
     /// A pod is created.
     Created {
-        /// The pod.
         pod: Object,
         /// The revision that it is built from.
         revision: Arc<str>,
     },
     /// A pod becomes Ready.
-    Ready {
-        /// The pod.
-        pod: Object,
-    },
+    Ready { pod: Object },
     /// The containers of a pod crash, and it does not become Ready.
-    Crashed {
-        /// The pod.
-        pod: Object,
-    },
+    Crashed { pod: Object },
     /// The partition of a set changes.
     Partition {
-        /// The set.
         set: Object,
         /// What it is now.
         partition: u32,
     },
     /// A set of a rollout group is in another state: it is rolled, or waits for something.
     Set {
-        /// The set.
         set: Object,
         /// Why it is in that state.
         reason: Reason,

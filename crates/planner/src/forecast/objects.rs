@@ -11,6 +11,7 @@ use crate::ordinal;
 use crate::phased_rollout::row::RolloutRow;
 use crate::plan::{Action, Kind, Verb};
 use crate::pod::{ClaimVolume, Phase, PodRow};
+use crate::scaling::row::ScalingRow;
 use crate::selector::Labels;
 use crate::set::{SetRow, Strategy};
 use crate::statefulset::world::{Counts, Management};
@@ -18,12 +19,11 @@ use crate::statefulset::world::{Counts, Management};
 /// The objects that a forecast runs over.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
-    /// The StatefulSets.
     pub sets: Vec<SetRow>,
-    /// The pods.
     pub pods: Vec<PodRow>,
-    /// The PhasedRollouts.
     pub rollouts: Vec<RolloutRow>,
+    /// The ScalingPolicies, for which a forecast does not plan.
+    pub policies: Vec<ScalingRow>,
     /// The revision that each set's present template has, by the set's UID. A set without an entry has the template of its
     /// update revision.
     pub templates: BTreeMap<Arc<str>, String>,
@@ -72,9 +72,17 @@ impl Objects {
             Kind::Pod => self.write_pod(action, version),
             Kind::StatefulSet => self.write_set(action, version),
             Kind::PhasedRollout => self.write_rollout(action, version),
-            Kind::Claim | Kind::Revision | Kind::Event | Kind::Lease | Kind::Secret | Kind::Other(_) => {
-                Err(Refused::Unsupported)
-            }
+            Kind::ScalingPolicy => self.write_policy(action, version),
+            Kind::Claim
+            | Kind::Revision
+            | Kind::Event
+            | Kind::Lease
+            | Kind::Secret
+            | Kind::Extended
+            | Kind::FissileExtended
+            | Kind::Service
+            | Kind::ConfigMap
+            | Kind::Other(_) => Err(Refused::Unsupported),
         }
     }
 
@@ -113,6 +121,9 @@ impl Objects {
             terminated_restarts: None,
             running: false,
             named: true,
+            numbered: false,
+            ip: None,
+            zones: None,
             volumes: Arc::default(),
         }
     }
@@ -161,7 +172,11 @@ impl Objects {
         check(action, &set.uid, &set.resource_version)?;
         let before = set.clone();
         match action.verb() {
-            Verb::Merge { body, .. } => merge_annotations(set, body),
+            Verb::Merge { body, .. } => {
+                merge_annotations(set, body);
+                let replicas = body.pointer("/spec/replicas").and_then(Value::as_u64);
+                scale(set, replicas.and_then(|replicas| u32::try_from(replicas).ok()));
+            }
             Verb::MergeStatus { body, .. } => {
                 let counts = self.counts.entry(Arc::clone(&set.uid)).or_default();
                 merge_set_status(set, counts, body.get("status").unwrap_or(&Value::Null));
@@ -182,13 +197,7 @@ impl Objects {
         let rollout = self.rollouts.iter_mut().find(found).ok_or(Refused::NotFound)?;
         check(action, &rollout.uid, &rollout.resource_version)?;
         match action.verb() {
-            Verb::Merge { body, .. } => {
-                let finalizers = body.pointer("/metadata/finalizers").and_then(Value::as_array);
-                if let Some(finalizers) = finalizers {
-                    let texts = finalizers.iter().filter_map(Value::as_str);
-                    rollout.finalizers = texts.map(str::to_owned).collect();
-                }
-            }
+            Verb::Merge { body, .. } => merge_finalizers(&mut rollout.finalizers, body),
             Verb::ReplaceStatus { status, .. } => {
                 rollout.status = serde_json::from_value(status.clone())
                     .map_err(|error| Refused::Invalid(error.to_string()))?;
@@ -198,6 +207,37 @@ impl Objects {
         rollout.resource_version = version;
         self.rollouts.retain(|row| !row.deleting || !row.finalizers.is_empty());
         Ok(())
+    }
+
+    fn write_policy(&mut self, action: &Action, version: Box<str>) -> Result<(), Refused> {
+        let object = action.object();
+        let found = |row: &&mut ScalingRow| *row.name == *object.name && row.namespace == object.namespace;
+        let policy = self.policies.iter_mut().find(found).ok_or(Refused::NotFound)?;
+        check(action, &policy.uid, &policy.resource_version)?;
+        match action.verb() {
+            Verb::Merge { body, .. } => {
+                merge_finalizers(&mut policy.finalizers, body);
+                let replicas = body.pointer("/spec/replicas").and_then(Value::as_u64);
+                if let (Some(replicas), Ok(spec)) = (replicas, &mut policy.spec.policy) {
+                    Arc::make_mut(spec).replicas = u32::try_from(replicas).ok();
+                    policy.generation += 1;
+                }
+            }
+            Verb::ReplaceStatus { status, .. } => {
+                policy.status = serde_json::from_value(status.clone())
+                    .map_err(|error| Refused::Invalid(error.to_string()))?;
+            }
+            _ => return Err(Refused::Unsupported),
+        }
+        policy.resource_version = version;
+        self.policies.retain(|row| !row.deleting || !row.finalizers.is_empty());
+        Ok(())
+    }
+}
+
+fn merge_finalizers(finalizers: &mut Vec<String>, body: &Value) {
+    if let Some(merged) = body.pointer("/metadata/finalizers").and_then(Value::as_array) {
+        *finalizers = merged.iter().filter_map(Value::as_str).map(str::to_owned).collect();
     }
 }
 
@@ -235,12 +275,20 @@ fn merge_annotations(set: &mut SetRow, body: &Value) {
         (keys::PAUSED, &mut steering.paused),
         (keys::ROLLOUT_STATUS, &mut steering.rollout_status),
         (keys::PHASED_ROLLOUT, &mut steering.phased_rollout),
+        (keys::LEAVING, &mut steering.leaving),
     ];
     let annotations = body.pointer("/metadata/annotations").and_then(Value::as_object);
     for (key, field) in fields {
         if let Some(value) = annotations.and_then(|annotations| annotations.get(key)) {
             *field = value.as_str().map(Into::into);
         }
+    }
+}
+
+fn scale(set: &mut SetRow, replicas: Option<u32>) {
+    if let Some(replicas) = replicas.filter(|replicas| *replicas != set.replicas) {
+        set.replicas = replicas;
+        set.generation += 1;
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::kubelet::{Fate, Step};
+use super::kubelet::{Fate, PodChange};
 use super::objects::Objects;
 use super::{
     Actor, Assumptions, End, Entry, Forecast, Happening, MAX_HORIZON, MAX_LOOKS, MAX_PODS, MAX_ROUNDS, check,
@@ -31,8 +31,8 @@ pub(super) struct Run<'a> {
     assumptions: &'a Assumptions,
     now: Timestamp,
     entries: Vec<Entry>,
-    /// Since when a pod, by UID, has had this step before it.
-    pending: BTreeMap<(Box<str>, Step), Timestamp>,
+    /// Since when a pod, by UID, has had this change before it.
+    pending: BTreeMap<(Box<str>, PodChange), Timestamp>,
     /// The state of each set or PhasedRollout that was entered last.
     states: BTreeMap<Object, String>,
     /// Since when the spec of a set, by UID, has been unobserved.
@@ -279,18 +279,18 @@ impl<'a> Run<'a> {
         let before = std::mem::take(&mut self.pending);
         for pod in self.objects.pods.clone() {
             let fate = self.assumptions.fate(&pod);
-            let Some(step) = Step::of(&pod, fate) else { continue };
-            let key = (pod.uid.clone(), step);
+            let Some(change) = PodChange::of(&pod, fate) else { continue };
+            let key = (pod.uid.clone(), change);
             let since = before.get(&key).copied().unwrap_or(self.now);
-            let due = since.saturating_add(self.delay(step)).unwrap_or(Timestamp::MAX);
+            let due = since.saturating_add(self.delay(change)).unwrap_or(Timestamp::MAX);
             if due > self.now {
                 self.pending.insert(key, since);
                 round.wake(Some(due));
                 continue;
             }
-            self.objects.advance(&pod.namespace, &pod.name, (step, fate), self.now);
+            self.objects.advance(&pod.namespace, &pod.name, (change, fate), self.now);
             round.busy = true;
-            if step == Step::Finish {
+            if change == PodChange::Finish {
                 let pod = Object { kind: Kind::Pod, namespace: pod.namespace, name: pod.name };
                 match fate {
                     Fate::Ready => self.enter(Happening::Ready { pod }),
@@ -301,11 +301,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn delay(&self, step: Step) -> SignedDuration {
-        match step {
-            Step::Remove => self.assumptions.stops_after,
-            Step::Start => self.assumptions.starts_after,
-            Step::Finish => self.assumptions.ready_after,
+    fn delay(&self, change: PodChange) -> SignedDuration {
+        match change {
+            PodChange::Remove => self.assumptions.stops_after,
+            PodChange::Start => self.assumptions.starts_after,
+            PodChange::Finish => self.assumptions.ready_after,
         }
     }
 

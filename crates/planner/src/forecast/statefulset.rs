@@ -13,7 +13,7 @@ use super::objects::Objects;
 use crate::revision;
 use crate::set::{SetRow, Strategy};
 use crate::statefulset::world::{
-    Design, Features, Management, Memory, Retention, RevisionRow, Rolling, Standing, World,
+    Features, Management, Memory, Presence, Retention, RevisionRow, Rolling, SetSpec, World,
 };
 use crate::statefulset::{Decision, plan};
 
@@ -38,25 +38,25 @@ impl Objects {
         let pods = || self.pods.iter().filter(|pod| pod.namespace == set.namespace);
         let owned = pods().filter(|pod| pod.owner == set.uid);
         let orphans = pods().filter(|pod| pod.owner.is_empty() && set.selector.matches(|key| pod.label(key)));
-        let standing = if set.deleting { Standing::Deleting } else { Standing::Alive };
+        let presence = if set.deleting { Presence::Deleting } else { Presence::Alive };
         World {
             set: Arc::new(set.clone()),
-            design: Arc::new(self.design(set, template)),
+            spec: Arc::new(self.set_spec(set, template)),
             pods: owned.cloned().map(Arc::new).collect(),
             orphans: orphans.cloned().map(Arc::new).collect(),
             claims: Vec::new(),
             revisions: revisions(set, template),
-            memory: Memory { standing: Some(standing), ..Memory::default() },
+            memory: Memory { presence: Some(presence), ..Memory::default() },
             features: Features::default(),
         }
     }
 
-    fn design(&self, set: &SetRow, template: &str) -> Design {
+    fn set_spec(&self, set: &SetRow, template: &str) -> SetSpec {
         let rolling = match set.strategy {
             Strategy::RollingUpdate { partition } => Some(Rolling { partition, max_unavailable: None }),
             Strategy::OnDelete | Strategy::Other(_) => None,
         };
-        Design {
+        SetSpec {
             patch: data(set, template).into(),
             claim_templates: Arc::default(),
             service_name: Box::default(),

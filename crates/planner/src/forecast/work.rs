@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::kubelet::{Fate, Step};
+use super::kubelet::{Fate, PodChange};
 use super::objects::Objects;
 use crate::plan::{Action, Kind, Object};
 use crate::pod::PodRow;
@@ -18,8 +18,8 @@ pub(crate) const HANGS: &str = "-hangs";
 pub(crate) enum Work {
     /// A write of the StatefulSet controller.
     Write(Box<Action>),
-    /// A step of a pod.
-    Step(Object, Step, Fate),
+    /// A change that a kubelet makes to a pod.
+    Change(Object, PodChange, Fate),
 }
 
 impl Work {
@@ -48,14 +48,14 @@ impl Objects {
         status.into_iter().chain(others).cloned().map(Box::new).map(Work::Write).collect()
     }
 
-    /// All steps that pods could take now.
+    /// All changes that pods could go through now.
     pub(crate) fn pod_work(&self, fate: impl Fn(&PodRow) -> Fate) -> Vec<Work> {
-        let steps = self.pods.iter().filter_map(|pod| {
+        let changes = self.pods.iter().filter_map(|pod| {
             let fate = fate(pod);
             let (namespace, name) = (std::sync::Arc::clone(&pod.namespace), pod.name.clone());
-            Some(Work::Step(Object { kind: Kind::Pod, namespace, name }, Step::of(pod, fate)?, fate))
+            Some(Work::Change(Object { kind: Kind::Pod, namespace, name }, PodChange::of(pod, fate)?, fate))
         });
-        steps.collect()
+        changes.collect()
     }
 
     /// Does one of them.
@@ -63,7 +63,7 @@ impl Objects {
     pub(crate) fn perform(&mut self, work: &Work, now: Timestamp) {
         match work {
             Work::Write(action) => self.apply(action).unwrap(),
-            Work::Step(pod, step, fate) => self.advance(&pod.namespace, &pod.name, (*step, *fate), now),
+            Work::Change(pod, change, fate) => self.advance(&pod.namespace, &pod.name, (*change, *fate), now),
         }
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use sts_plus_api::phased_rollout::{Phase, PhasedRolloutStatus};
 
 use super::situation::Scene;
-use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 
 /// Revisions of adopted pods that the status names: a set has a few, and labels that somebody makes up must not fill it.
@@ -47,7 +46,6 @@ pub(super) fn was_under_way(status: &PhasedRolloutStatus) -> bool {
     status.rolling_pod_status.is_some()
         || status.previous_revision.is_some()
         || status.phase == Some(Phase::RollingBack)
-        || planted::has(Bug::AdoptedBroughtBack)
 }
 
 /// The revisions of the pods that the set was created over, those that are known included.

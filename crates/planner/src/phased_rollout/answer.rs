@@ -66,7 +66,6 @@ pub enum Data {
     Series(Vec<f64>),
     /// One number that belongs to no series.
     Scalar(f64),
-    /// A text.
     Text(String),
 }
 

@@ -81,7 +81,7 @@ fn has_lost_a_new_pod(scene: &Scene<'_>, gate: &GateStatus) -> bool {
     member.pods.iter().any(|pod| {
         let new = member.wanted_ordinal(pod).is_some_and(|ordinal| ordinal >= first);
         new && match scene.health.why_down(&pod.name) {
-            None => false,
+            None | Some(Why::Leaving) => false,
             Some(Why::Settling { until }) => *until <= settled_by,
             Some(_) => true,
         }

@@ -14,7 +14,6 @@ use super::policy::{Check, Policy};
 use super::query::{GateId, Outcome, Question};
 use super::wait::{Wait, in_succession};
 use crate::health::{Health, Member};
-use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 
 /// How long to leave a server alone that has refused a query: only a change of the query helps, and that is seen at
@@ -208,8 +207,7 @@ fn check(gate: &mut GateStatus, ground: &Ground<'_>, begun: Timestamp) -> Found 
         return (GateVerdict::Failed { reason, why }, Vec::new(), None);
     }
     let passed =
-        policy.checks.iter().zip(&gate.checks).all(|(c, s)| s.consecutive_successful_checks >= c.successes)
-            || planted::has(Bug::GateSkipped);
+        policy.checks.iter().zip(&gate.checks).all(|(c, s)| s.consecutive_successful_checks >= c.successes);
     let approved = gate.approved || !needs_approval(policy, gate);
     if passed && approved {
         // If the step cannot be taken now, the row gets old and has to be made anew.
@@ -287,16 +285,12 @@ fn count(status: &mut CheckStatus, check: &Check, ground: &Ground<'_>, gate: &Ga
         status.consecutive_errors = if error.is_some() { errors } else { 0 };
         match verdict {
             Verdict::Pass => {
-                let counts = if planted::has(Bug::PassCountsTwice) { 2 } else { 1 };
-                status.consecutive_successful_checks =
-                    status.consecutive_successful_checks.saturating_add(counts);
+                status.consecutive_successful_checks = status.consecutive_successful_checks.saturating_add(1);
                 status.consecutive_failed_checks = 0;
                 status.last_success_time = Some(outcome.asked_at);
             }
             Verdict::Fail => {
-                if !planted::has(Bug::RowSurvivesFailure) {
-                    status.consecutive_successful_checks = 0;
-                }
+                status.consecutive_successful_checks = 0;
                 status.consecutive_failed_checks = status.consecutive_failed_checks.saturating_add(1);
                 status.total_failed_checks = status.total_failed_checks.saturating_add(1);
             }

@@ -65,7 +65,6 @@ pub const IN_LINE_LOOK: SignedDuration = SignedDuration::from_mins(10);
 /// All that the decision may look at.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// The rollout.
     pub rollout: Arc<RolloutRow>,
     /// The set that it names, with its pods.
     pub target: Option<Member>,
@@ -141,14 +140,15 @@ impl Decision {
     pub fn questions(&self) -> Vec<&Question> {
         let queries = self.plan.asks.iter().filter_map(|ask| match ask {
             Ask::Query(question) => Some(&**question),
-            Ask::Read(_) => None,
+            Ask::Read(_) | Ask::Declared(_) | Ask::Digest(_) | Ask::Probe(_) | Ask::Hook(_) => None,
         });
         queries.collect()
     }
 }
 
 /// How a rollout ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Ended {
     /// All pods are of the new revision, and the last gate has passed.
     Completed,
@@ -161,11 +161,7 @@ pub enum Ended {
 impl Ended {
     /// The word in the metric's label.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::RolledBack => "rolled_back",
-        }
+        self.into()
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
-use sts_plus_api::phased_rollout::{Contest, GateState, Phase, PhasedRolloutStatus};
+use sts_plus_api::phased_rollout::{GateState, Phase, PhasedRolloutStatus};
 
 use super::adoption::is_adopted;
 use super::gate::{self, later, to_i32};
 use super::progress::{Effects, Progress};
 use super::situation::Managed;
 use super::wait::{Wait, denied_for};
+use crate::contest;
 use crate::disruption::Gatekeeper;
 use crate::health::Member;
 use crate::plan::{Action, When};
@@ -17,19 +17,6 @@ use crate::pod::PodRow;
 use crate::reason::{Reason, Severity};
 use crate::rollout_group::OBSERVATION_GRACE;
 use crate::set::{SetRow, Strategy};
-
-/// Foreign writes to the partition that are undone at once: the first ones may be a person, or a tool that does not
-/// know us yet.
-const CONTEST_FREE: i32 = 5;
-
-/// The first wait before a foreign write is undone again, doubled with each.
-const CONTEST_DELAY: SignedDuration = SignedDuration::from_secs(1);
-
-/// The longest such wait: the set rolls unchecked meanwhile, so that it must not be long.
-const CONTEST_MAX_DELAY: SignedDuration = SignedDuration::from_secs(60);
-
-/// A contest is over when nobody has written for so long.
-const CONTEST_MEMORY: SignedDuration = SignedDuration::from_mins(10);
 
 /// A partition that was made what it has to be, or is contested.
 pub(super) struct Held {
@@ -128,11 +115,8 @@ pub(super) fn lowering_denied(managed: &Managed<'_>, own: u32) -> Option<Lowerin
 pub(super) fn hold(managed: &Managed<'_>, status: PhasedRolloutStatus, own: u32) -> Held {
     let Managed { world, now, partition, .. } = *managed;
     let (set, rollout) = (managed.set(), managed.rollout());
-    // A time that is yet to come was written by a clock that ran ahead.
-    let recent =
-        |contest: &Contest| contest.last_time <= now && later(contest.last_time, CONTEST_MEMORY) > now;
-    let contest = status.contest.clone().filter(recent);
-    let forgotten = contest.as_ref().map(|contest| later(contest.last_time, CONTEST_MEMORY));
+    let contest = contest::recent(status.contest.as_ref(), now);
+    let forgotten = contest.as_ref().map(|contest| contest::forgotten_at(contest.last_time));
     let effects = Effects::default().wake(forgotten);
     let foreign = status.partition.is_some_and(|last| last != to_i32(partition));
     let status = PhasedRolloutStatus { contest: contest.clone(), ..status };
@@ -144,7 +128,8 @@ pub(super) fn hold(managed: &Managed<'_>, status: PhasedRolloutStatus, own: u32)
         let effects = if is_held { effects } else { effects.write(pin) };
         return Held { status: held_status(status), contested: None, effects };
     }
-    if let Some((until, contest)) = contest.as_ref().and_then(|it| Some((rests_until(it, now)?, it))) {
+    if let Some((until, contest)) = contest.as_ref().and_then(|it| Some((contest::rests_until(it, now)?, it)))
+    {
         let wait = Wait::PartitionContested { manager: contest.manager.clone(), until };
         return Held { status, contested: Some(wait), effects: effects.wake(Some(until)) };
     }
@@ -152,25 +137,16 @@ pub(super) fn hold(managed: &Managed<'_>, status: PhasedRolloutStatus, own: u32)
     let message = format!("{writer} has set the partition to {partition}. It is restored to {own}.");
     let when = When::Written(pin.object().clone());
     let note = world.note(Severity::Warning, "PartitionRestored", message, when);
-    let times = contest.map_or(0, |contest| contest.times).saturating_add(1);
-    let contest = Some(Contest { manager: writer, times, last_time: now });
+    let contest = Some(contest::again(contest.as_ref(), writer, now));
     let effects = effects.ask(world.ask_for_manager()).write(pin).note(note);
     Held {
         status: PhasedRolloutStatus { contest, ..held_status(status) },
         contested: None,
-        effects: effects.wake(Some(later(now, CONTEST_MEMORY))),
+        effects: effects.wake(Some(contest::forgotten_at(now))),
     }
 }
 
 /// Whether the set carries the mark of this rollout.
 pub(super) fn is_marked(managed: &Managed<'_>) -> bool {
     managed.set().steering.phased_rollout.as_deref() == Some(&*managed.rollout().name)
-}
-
-/// Until when a contested partition is left alone.
-fn rests_until(contest: &Contest, now: Timestamp) -> Option<Timestamp> {
-    let beyond = u32::try_from(contest.times.checked_sub(CONTEST_FREE)?).ok()?;
-    let delay = CONTEST_DELAY.checked_mul(2_i32.saturating_pow(beyond)).unwrap_or(CONTEST_MAX_DELAY);
-    let delay = delay.min(CONTEST_MAX_DELAY);
-    Some(later(contest.last_time, delay)).filter(|until| *until > now)
 }

@@ -12,9 +12,7 @@ const NO_POD: &str = "-";
 /// What a query may name of the step it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryContext<'a> {
-    /// The namespace.
     pub namespace: &'a str,
-    /// The set.
     pub set: &'a str,
     /// The pod that the step is about: the last one let go, or before that the first to go.
     pub pod: &'a str,

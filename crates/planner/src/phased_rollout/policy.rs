@@ -46,17 +46,16 @@ pub struct Policy {
 /// A check without faults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
-    /// Its name.
     pub name: String,
     /// From all pods available to the first query.
     pub delay: SignedDuration,
     /// From one query to the next.
     pub period: SignedDuration,
-    /// Passes in a row that are needed.
+    /// Consecutive passes that are needed.
     pub successes: i32,
-    /// Failures in a row that make the gate fail.
+    /// Consecutive failures that make the gate fail.
     pub failures: Option<i32>,
-    /// Errors in a row that make the gate fail.
+    /// Consecutive errors that make the gate fail.
     pub errors: Option<i32>,
     /// Which answer is a pass.
     pub rule: Rule,
@@ -82,7 +81,6 @@ pub enum Rule {
     },
     /// One whose values compare.
     Compare {
-        /// How.
         compare: Compare,
         /// What an empty one counts as.
         no_data: NoDataPolicy,
@@ -124,7 +122,6 @@ pub enum Fault {
     Unreadable(String),
     /// A field has a value that it may not have.
     Field {
-        /// The field.
         field: String,
         /// What it must be.
         must: &'static str,
@@ -144,10 +141,7 @@ impl fmt::Display for Fault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// The address has no scheme.
-    NoScheme {
-        /// The check.
-        check: String,
-    },
+    NoScheme { check: String },
     /// No gate can pass in the time that it has.
     DeadlineTooShort {
         /// The check that takes longer.
@@ -155,7 +149,6 @@ pub enum Warning {
     },
     /// A query looks wrong to the parser that is built in; the server may think otherwise.
     Syntax {
-        /// The check.
         check: String,
         /// What the parser says.
         fault: String,

@@ -14,7 +14,6 @@ use crate::set::SetRow;
 /// What came back from a query, judged once, when it arrived.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The check.
     pub check: String,
     /// The gate that it was asked for.
     pub gate: GateId,
@@ -31,7 +30,6 @@ pub struct GateId {
     pub generation: i64,
     /// The revision that is rolled out.
     pub revision: Box<str>,
-    /// The partition of the gate.
     pub partition: i32,
 }
 
@@ -39,7 +37,6 @@ pub struct GateId {
 /// that has come: it costs no more than the check does in the spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// The check.
     pub check: Check,
     /// The gate it is asked for.
     pub gate: GateId,
@@ -53,9 +50,7 @@ pub struct Question {
 /// The expressions of a question, placeholders filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expressions {
-    /// The query.
     pub query: String,
-    /// The guard query.
     pub guard: Option<String>,
 }
 

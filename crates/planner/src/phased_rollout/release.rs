@@ -9,7 +9,6 @@ use super::situation::Managed;
 use super::wait::Wait;
 use super::{Decision, World, forget_target};
 use crate::plan::{Action, Note, Plan, Step, When};
-use crate::planted::{self, Bug};
 use crate::reason::Severity;
 use crate::set::{SetRow, Strategy};
 
@@ -35,8 +34,7 @@ pub(super) fn depart(world: &World) -> Decision {
 /// What it takes to release a set, and what to report of it. Another rollout that waits for the set takes it over as it is,
 /// with the mark of its own, so that nothing moves in between and nothing is left if it is deleted as well.
 fn release(world: &World, set: &SetRow) -> (Vec<Action>, Note) {
-    let stays_held = planted::has(Bug::SetStaysHeld);
-    let policy = if stays_held { ReleasePolicy::Freeze } else { world.rollout.spec.deletion };
+    let policy = world.rollout.spec.deletion;
     let marked = set.steering.phased_rollout.as_deref() == Some(&*world.rollout.name);
     // The mark may have other owners besides our apply: whoever restored a backup, or an earlier version of ours.
     let unmark = Action::annotate(set, keys::PHASED_ROLLOUT, None, keys::MANAGER_PHASED_ROLLOUT);
@@ -102,9 +100,6 @@ fn freeze(managed: &Managed<'_>, status: PhasedRolloutStatus, effects: Effects) 
         return Progress::new(status, Wait::Held { reason: denied.reason }, effects.and(denied.effects));
     }
     let suspended = Wait::Suspended { policy: ReleasePolicy::Freeze };
-    if planted::has(Bug::FreezeNotHeld) {
-        return Progress::new(status, suspended, effects);
-    }
     let Held { status, contested, effects } = hold(managed, status, own).after(effects);
     Progress::new(status, contested.unwrap_or(suspended), effects)
 }

@@ -12,6 +12,7 @@ use super::progress::{Effects, Progress};
 use super::situation::Scene;
 use super::wait::{Wait, in_succession};
 use super::{Decision, IN_LINE_LOOK, TARGET_GRACE, World};
+use crate::conditions::whole_seconds;
 use crate::plan::{Action, Note, Plan, Step, When};
 use crate::reason::{Reason, Severity};
 
@@ -265,9 +266,4 @@ fn is_at_work(phase: Phase) -> bool {
         Phase::Updated | Phase::Rolling | Phase::Failed | Phase::RollingBack | Phase::RolledBack => true,
         Phase::ErrorSTSNotFound | Phase::ErrorCannotManage | Phase::ErrorInvalid | Phase::Suspended => false,
     }
-}
-
-/// Conditions have times in whole seconds everywhere in Kubernetes.
-fn whole_seconds(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

@@ -20,14 +20,12 @@ use crate::disruption::Gatekeeper;
 use crate::health::Why;
 use crate::ordinal;
 use crate::plan::{Action, When};
-use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::reason::Severity;
 
 /// Whether the revision has failed and its pods shall go back.
 pub(super) fn is_due(status: &PhasedRolloutStatus) -> bool {
-    let back = status.failure.as_ref().is_some_and(|failure| failure.action == OnFailure::Rollback);
-    back && !planted::has(Bug::RollbackForgotten)
+    status.failure.as_ref().is_some_and(|failure| failure.action == OnFailure::Rollback)
 }
 
 /// Reverts the pods of a failed revision, and then waits for another template.
@@ -129,16 +127,16 @@ pub(super) fn revert(
     }
 }
 
-/// Replaces pods of a revision that was superseded before it worked. They are below the partition, so that nobody
+/// Replaces outdated pods whose revision never worked. They are below the partition, so that nobody
 /// else does, and no gate passes while they are down. A pod that serves stays until it is reached, and so does one that
 /// the set was created over, unless it is dead: it may serve again.
 pub(super) fn replace_stuck(scene: &Scene<'_>, status: &PhasedRolloutStatus) -> Effects {
     let known = [Some(scene.update), Some(scene.current), status.previous_revision.as_deref()];
     let stuck = |pod: &&Arc<PodRow>| {
-        let superseded = !known.contains(&pod.revision.as_deref());
+        let outdated = !known.contains(&pod.revision.as_deref());
         let down = matches!(scene.health.why_down(&pod.name), Some(Why::Broken(_) | Why::NotReady));
         let lost = pod.is_dead() || !is_adopted(status, pod);
-        superseded && down && lost && scene.member().wanted_ordinal(pod).is_some()
+        outdated && down && lost && scene.member().wanted_ordinal(pod).is_some()
     };
     let pods: Vec<_> = scene.member().pods.iter().filter(stuck).collect();
     if scene.managed.policy.paused || pods.is_empty() {
@@ -150,8 +148,7 @@ pub(super) fn replace_stuck(scene: &Scene<'_>, status: &PhasedRolloutStatus) -> 
         match gatekeeper.ask_back(&scene.set().name, pod) {
             Ok(permit) => {
                 let deletion = Action::delete(&permit);
-                let message =
-                    format!("{} is replaced: it is of a superseded revision and not available.", pod.name);
+                let message = format!("{} is replaced: it is outdated and not available.", pod.name);
                 let when = When::Written(deletion.object().clone());
                 let note = scene.managed.world.note(Severity::Warning, "StuckPodReplaced", message, when);
                 effects.write(deletion).note(note)

@@ -29,7 +29,7 @@ pub(super) fn start(
     approved: bool,
 ) -> Progress {
     let set = scene.set();
-    let superseded = status.rolling_pod_status.take().is_some();
+    let is_restart = status.rolling_pod_status.take().is_some();
     let partition = released(scene).max(scene.managed.partition.min(set.replicas));
     // A rollout that was suspended or rolled back has let pods through already.
     let same = status.update_revision.as_deref() == Some(scene.update);
@@ -49,8 +49,8 @@ pub(super) fn start(
     };
     let ungated_pods = ungated(scene, &status, gated_from.unwrap_or(set.replicas));
     let gate = GateStatus { approved, ..gate::begin(partition, set.replicas, true, scene.now()) };
-    let message = if superseded {
-        format!("Revision {} supersedes the one being rolled out. The rollout starts again.", scene.update)
+    let message = if is_restart {
+        format!("Revision {} replaces the one being rolled out. The rollout starts again.", scene.update)
     } else {
         format!("Rolling from revision {} to revision {}.", previous.unwrap_or_default(), scene.update)
     };

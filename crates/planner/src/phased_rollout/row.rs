@@ -11,14 +11,10 @@ use super::policy::{Fault, Policy};
 use crate::plan::{Action, Kind, Object, Precondition};
 use crate::set::SetRow;
 
-/// A PhasedRollout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RolloutRow {
-    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
-    /// Its UID.
     pub uid: Arc<str>,
     /// The version this row was read at.
     pub resource_version: Box<str>,
@@ -28,11 +24,9 @@ pub struct RolloutRow {
     pub created: Timestamp,
     /// Whether it has a deletion timestamp.
     pub deleting: bool,
-    /// Its finalizers.
     pub finalizers: Vec<String>,
     /// The value of the annotation `sts.plus/approve`.
     pub approve: Option<Box<str>>,
-    /// Its spec.
     pub spec: ParsedSpec,
     /// Its status; one that cannot be read counts as absent and is written anew.
     pub status: PhasedRolloutStatus,

@@ -25,7 +25,6 @@ pub(super) enum Situation<'w> {
     },
     /// The target does not exist.
     NoTarget,
-    /// The target is being deleted.
     TargetDeleting(&'w SetRow),
     /// An older rollout has the same target.
     ManagedByOther {
@@ -36,7 +35,6 @@ pub(super) enum Situation<'w> {
     },
     /// The target's strategy leaves no partition to steer.
     WrongStrategy(&'w SetRow),
-    /// Gating is suspended.
     Suspended(Managed<'w>),
     /// The StatefulSet controller has not reported the revisions of the present spec.
     Unobserved(Managed<'w>),

@@ -10,17 +10,19 @@ use sts_plus_api::phased_rollout::{GateState, Phase, ReleasePolicy};
 use crate::disruption::{Denial, MAX_MEMBERS};
 use crate::reason::{Budget, Reason, Severity, sentence};
 
-/// Why a rollout is where it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each field is named after what it holds")]
+/// Why a rollout is where it is. The names of the variants, unless another is given, are part of statuses and events.
+#[derive(Clone, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[cfg_attr(test, derive(strum::VariantNames))]
 pub enum Wait {
     /// The target does not exist.
     TargetNotFound { set: String },
     /// The target is on its way out.
     TargetDeleting { set: String },
     /// An older rollout has the same target.
+    #[strum(serialize = "CannotManage")]
     ManagedByOther { set: String, other: String },
     /// The target's strategy leaves no partition to steer.
+    #[strum(serialize = "CannotManage")]
     WrongStrategy { set: String, strategy: String },
     /// The spec has faults.
     InvalidSpec { faults: String },
@@ -33,8 +35,10 @@ pub enum Wait {
     /// Nothing: all pods are of the revision.
     UpToDate { revision: String },
     /// A pod that was let go is not there in the new revision.
+    #[strum(serialize = "PodToBeUpdated")]
     PodNotUpdated { pod: String, revision: String },
     /// Pods are down.
+    #[strum(serialize = "PodsToBeAvailable")]
     PodsNotAvailable { down: String },
     /// The initial delay runs.
     InitialDelay { until: Timestamp },
@@ -53,6 +57,7 @@ pub enum Wait {
     /// The gate has passed: the next pod goes.
     GatePassed { partition: u32, pod: Option<String> },
     /// The set's own controller has not called the revision current.
+    #[strum(serialize = "Promotion")]
     NotPromoted { revision: String },
     /// Something else of the workload is down, so that no pod may go, or the API server refuses the write.
     Held { reason: Reason },
@@ -99,30 +104,8 @@ impl Wait {
     /// The kind of wait in one word: `waitingFor` in the status and the reason of events.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::TargetNotFound { .. } => "TargetNotFound",
-            Self::TargetDeleting { .. } => "TargetDeleting",
-            Self::ManagedByOther { .. } | Self::WrongStrategy { .. } => "CannotManage",
-            Self::InvalidSpec { .. } => "InvalidSpec",
-            Self::Releasing { .. } => "Releasing",
-            Self::Suspended { .. } => "Suspended",
-            Self::NotObserved { .. } => "NotObserved",
-            Self::UpToDate { .. } => "UpToDate",
-            Self::PodNotUpdated { .. } => "PodToBeUpdated",
-            Self::PodsNotAvailable { .. } => "PodsToBeAvailable",
-            Self::InitialDelay { .. } => "InitialDelay",
-            Self::Checks { .. } => "Checks",
-            Self::ChecksFailing { .. } => "ChecksFailing",
-            Self::PrometheusError { .. } => "PrometheusError",
-            Self::PrometheusConfigError { .. } => "PrometheusConfigError",
-            Self::Approval { .. } => "Approval",
-            Self::Paused { .. } => "Paused",
-            Self::GatePassed { .. } => "GatePassed",
-            Self::NotPromoted { .. } => "Promotion",
             Self::Held { reason } => reason.kind(),
-            Self::PartitionContested { .. } => "PartitionContested",
-            Self::GateFailed { .. } => "GateFailed",
-            Self::RollingBack { .. } => "RollingBack",
-            Self::RolledBack { .. } => "RolledBack",
+            other => other.into(),
         }
     }
 
@@ -386,6 +369,7 @@ pub(super) fn denied_for(denial: &Denial) -> Reason {
         Denial::BudgetSpent { health, .. } => {
             Reason::BudgetSpent { down: health.summary(), budget: Budget::OnePod }
         }
+        Denial::Leaving { pod, .. } => Reason::PodLeaving { pod: pod.clone() },
         Denial::NotInDomain { set } => Reason::NotInDomain { set: Arc::clone(&set.name) },
     }
 }
@@ -396,6 +380,10 @@ pub(super) fn gate_failed(revision: &str, why: &str) -> String {
 }
 
 /// `once`, or how many times in succession.
-pub(super) fn in_succession(times: i32) -> String {
+pub(crate) fn in_succession(times: i32) -> String {
     if times == 1 { "once".to_owned() } else { format!("{times} times in succession") }
 }
+
+#[cfg(test)]
+#[path = "wait_tests.rs"]
+mod tests;

@@ -20,7 +20,6 @@ use crate::disruption::{Allowance, Denial, DomainBudget, Gatekeeper};
 use crate::health::Member;
 use crate::ordinal;
 use crate::plan::{Action, Awaited, Plan, Step};
-use crate::planted::{self, Bug};
 use crate::reason::{Reason, Refusal};
 use crate::set::{SetName, SetRow};
 pub use overlap::{Overlap, overlaps};
@@ -136,7 +135,6 @@ pub(crate) enum Turn {
     HeldUpBy(Arc<str>),
     /// This set has outdated pods; some may go now, or something keeps them.
     Rolling {
-        /// The set.
         set: Arc<str>,
         /// Whether pods of it go now.
         moves: bool,
@@ -209,8 +207,7 @@ fn first_not_done<'z, 'w>(zones: &'z [Zone<'w>]) -> Option<&'z Zone<'w>> {
     let by_name = zones.iter().filter(|zone| first.is_none_or(|f| f.name() != zone.name()));
     first.into_iter().chain(by_name).find(|zone| match zone.stage() {
         Stage::PassedOver | Stage::Done => false,
-        Stage::HoldsUp => !planted::has(Bug::OtherZonesIgnored),
-        Stage::Outdated => true,
+        Stage::HoldsUp | Stage::Outdated => true,
     })
 }
 

@@ -20,7 +20,6 @@ use crate::set::SetRow;
 /// What is said about one set.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The set.
     pub set: Arc<SetRow>,
     /// The revision its pods shall have.
     pub target: Option<Box<str>>,
@@ -70,10 +69,7 @@ pub struct Tally {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// The annotation for the budget cannot be used.
-    BadMaxUnavailable {
-        /// Its value.
-        value: Box<str>,
-    },
+    BadMaxUnavailable { value: Box<str> },
     /// Another set selects the same pods.
     SelectorOverlap {
         /// That set.
@@ -274,6 +270,7 @@ fn denied_for(denial: &Denial) -> Reason {
         Denial::BudgetSpent { health, max_unavailable, .. } => {
             Reason::BudgetSpent { down: health.summary(), budget: Budget::MaxUnavailable(*max_unavailable) }
         }
+        Denial::Leaving { pod, .. } => Reason::PodLeaving { pod: pod.clone() },
         Denial::NotInDomain { set } => Reason::NotInDomain { set: Arc::clone(&set.name) },
     }
 }

@@ -23,6 +23,8 @@ pub struct Zone<'w> {
     pub target: Option<&'w str>,
     /// Its pods of another revision, or of none, that the spec asks for.
     pub outdated: Vec<&'w Arc<PodRow>>,
+    /// Whether outdated pods leave instead of being replaced.
+    pub keeps_outdated: bool,
     /// What is down.
     pub health: &'w Health,
     /// The annotation's value, where it could not be used.
@@ -54,14 +56,21 @@ impl<'w> Zone<'w> {
         let set = &member.set;
         let written = set.steering.rollout_status.as_deref().and_then(RolloutStatus::parse);
         let target = set.target();
-        let outdated = member.pods.iter().filter(|pod| {
-            target.is_some_and(|target| pod.revision.as_deref() != Some(target))
-                && member.wanted_ordinal(pod).is_some()
-        });
+        // A pod that is to leave is not replaced only to be removed, unless it is broken: it has to run to be prepared.
+        let stays = |pod: &PodRow| {
+            let is_broken = || matches!(health.why_down(&pod.name), Some(Why::Broken(_)));
+            let ordinal = member.wanted_ordinal(pod);
+            ordinal.is_some_and(|ordinal| !set.is_doomed(ordinal) || is_broken())
+        };
+        let is_outdated = |pod: &PodRow| target.is_some_and(|target| pod.revision.as_deref() != Some(target));
+        let (outdated, kept): (Vec<_>, Vec<_>) =
+            member.pods.iter().filter(|pod| is_outdated(pod)).partition(|pod| stays(pod));
+        let keeps_outdated = kept.iter().any(|pod| member.wanted_ordinal(pod).is_some());
         Self {
             member,
             target,
-            outdated: outdated.collect(),
+            outdated,
+            keeps_outdated,
             health,
             bad_max_unavailable: set.max_unavailable().err(),
             paused: set.steering.paused.as_deref() == Some("true"),
@@ -70,7 +79,6 @@ impl<'w> Zone<'w> {
         }
     }
 
-    /// The set's name.
     pub fn name(&self) -> &Arc<str> {
         &self.member.set.name
     }
@@ -99,12 +107,13 @@ impl<'w> Zone<'w> {
     }
 
     /// The outdated pods that are not on their way out already, in the order in which they should go: dead ones, broken
-    /// ones before others, then broken ones of which something runs, then others that are down, so that no healthy pod is lost while one that is lost already would do;
-    /// then by ordinal, the lowest first.
+    /// ones before others, then broken ones of which something runs, then others that are down, so that no healthy pod is
+    /// lost while one that is lost already would do; then by ordinal, the lowest first. Those that leave come last: they are
+    /// not replaced, and must not keep the others waiting.
     pub(crate) fn candidates(&self) -> impl Iterator<Item = &'w Arc<PodRow>> {
         let mut pods: Vec<_> = self.outdated.iter().filter(|pod| !pod.terminating).copied().collect();
         pods.sort_by(|left, right| {
-            let urgency = |pod: &PodRow| Reverse(self.urgency(pod));
+            let urgency = |pod: &PodRow| (self.leaves(pod), Reverse(self.urgency(pod)));
             urgency(left).cmp(&urgency(right)).then_with(|| ordinal::natural(&left.name, &right.name))
         });
         pods.into_iter()
@@ -113,6 +122,11 @@ impl<'w> Zone<'w> {
     /// Whether one of these deletions is of an outdated pod of the set.
     pub(crate) fn has_deletion(&self, deletions: &[Action]) -> bool {
         self.candidates().any(|pod| deletions.iter().any(|deletion| deletion.object().name == pod.name))
+    }
+
+    fn leaves(&self, pod: &PodRow) -> bool {
+        let ordinal = self.member.wanted_ordinal(pod);
+        ordinal.is_some_and(|ordinal| self.member.set.leaving().contains(&ordinal))
     }
 
     fn urgency(&self, pod: &PodRow) -> u8 {
@@ -151,7 +165,7 @@ impl<'w> Zone<'w> {
     /// Once every pod is of the target revision and Ready, the status should say so. The set's controller is about
     /// to count the last pod at that moment, and goes first: both insist on the version they have read.
     pub(crate) fn promotion(&self) -> Option<Action> {
-        let due = self.stage() == Stage::Done && self.member.set.counted;
+        let due = self.stage() == Stage::Done && self.member.set.counted && !self.keeps_outdated;
         let revision = self.promotable().filter(|_| due)?;
         Some(Action::promote(&self.member.set, revision, keys::MANAGER_ROLLOUT_GROUP))
     }

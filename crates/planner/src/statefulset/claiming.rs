@@ -5,10 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sts_plus_api::keys;
 
-use super::world::{OwnerRef, Standing, World};
+use super::world::{OwnerRef, Presence, World};
 use super::{Blocked, Purpose, Task, identity};
 use crate::plan::{Action, Kind, Object, Precondition};
-use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::set::SetRow;
 
@@ -28,13 +27,12 @@ pub(super) fn claim(world: &World) -> Result<Claiming, Blocked> {
         return Ok(Claiming::Settled);
     }
     let adopted_pods = world.orphans.iter().filter(|pod| !pod.terminating && is_member(&world.set, pod));
-    let adopted_pods = adopted_pods.filter(|_| !planted::has(Bug::OrphansLeft));
     let mut tasks: Vec<_> = adoptable(world).chain(adopted_pods.map(|pod| adopt_pod(world, pod))).collect();
     if !tasks.is_empty() {
-        match world.memory.standing {
+        match world.memory.presence {
             None => return Ok(Claiming::Ask),
-            Some(Standing::Alive) => {}
-            Some(standing) => return Err(Blocked::NotAlive(standing)),
+            Some(Presence::Alive) => {}
+            Some(presence) => return Err(Blocked::NotAlive(presence)),
         }
     }
     let released = world.pods.iter().filter(|pod| !is_member(&world.set, pod));

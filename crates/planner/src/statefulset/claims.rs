@@ -9,19 +9,17 @@ use super::claiming::{controller, reference};
 use super::world::{ClaimRow, ClaimTemplate, Keep, OwnerRef, Retention, World};
 use super::{Alignment, Need, Purpose, Task, identity};
 use crate::plan::{Action, Kind, Note, Object, Precondition};
-use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::reason::Severity;
 use crate::set::SetRow;
 
-/// The name of a claim.
 pub(super) fn name(template: &str, set: &str, ordinal: u32) -> String {
     format!("{template}-{set}-{ordinal}")
 }
 
 /// A claim that a pod of this ordinal has by rule, where it exists, with its template.
 fn of_ordinal(world: &World, ordinal: u32) -> impl Iterator<Item = (&ClaimTemplate, Option<&Arc<ClaimRow>>)> {
-    let templates = world.design.claim_templates.iter().enumerate();
+    let templates = world.spec.claim_templates.iter().enumerate();
     templates.map(move |(position, template)| {
         (template, world.claims.get(position).and_then(|claims| claims.get(&ordinal)))
     })
@@ -35,7 +33,7 @@ pub(super) fn create_missing(world: &World, ordinal: u32, need: Need) -> Vec<Tas
 
 fn create(world: &World, template: &ClaimTemplate, ordinal: u32, need: Need) -> Task {
     let mut labels = template.labels.clone();
-    labels.extend(world.design.match_labels.clone());
+    labels.extend(world.spec.match_labels.clone());
     let name: Box<str> = name(&template.name, &world.set.name, ordinal).into();
     let mut metadata = json!({ "name": name, "namespace": world.set.namespace, "labels": labels });
     if let Some(metadata) = metadata.as_object_mut() {
@@ -43,7 +41,7 @@ fn create(world: &World, template: &ClaimTemplate, ordinal: u32, need: Need) -> 
             metadata.insert("annotations".to_owned(), json!(template.annotations));
         }
         // A claim that goes with its set belongs to it from the start: there is no moment in which both could part.
-        if world.design.retention.when_deleted == Keep::Delete {
+        if world.spec.retention.when_deleted == Keep::Delete {
             metadata.insert("ownerReferences".to_owned(), json!([reference(&controller(&world.set))]));
         }
     }
@@ -65,7 +63,7 @@ pub(super) fn any_stale(world: &World, ordinal: u32) -> bool {
     let pod =
         Owner { api_version: "v1", kind: "Pod", name: &identity::name(&world.set.name, ordinal), uid: "" };
     let claims = of_ordinal(world, ordinal).filter_map(|(_, claim)| claim);
-    world.design.retention.when_scaled == Keep::Delete && claims.into_iter().any(|claim| pod.is_stale(claim))
+    world.spec.retention.when_scaled == Keep::Delete && claims.into_iter().any(|claim| pod.is_stale(claim))
 }
 
 /// Brings the owners of a pod's claims to what the retention policy says.
@@ -79,7 +77,7 @@ pub(super) fn align(
         Owner { api_version: "apps/v1", kind: "StatefulSet", name: &world.set.name, uid: &world.set.uid };
     let own = Owner { api_version: "v1", kind: "Pod", name: &pod.name, uid: &pod.uid };
     let policy = Policy {
-        retention: world.design.retention,
+        retention: world.spec.retention,
         in_range: world.set.ordinals().contains(&ordinal),
         set,
         pod: own,
@@ -138,8 +136,7 @@ impl Policy<'_> {
     /// Whether the set, and whether the pod, shall own the claim.
     fn wanted(&self) -> (bool, bool) {
         let Retention { when_scaled, when_deleted } = self.retention;
-        let scaled = when_scaled == Keep::Delete || planted::has(Bug::ClaimsAlwaysGo);
-        let goes_with_pod = scaled && !self.in_range;
+        let goes_with_pod = when_scaled == Keep::Delete && !self.in_range;
         (when_deleted == Keep::Delete && !goes_with_pod, goes_with_pod)
     }
 

@@ -35,9 +35,7 @@ pub(super) struct History<'w> {
 /// A revision that may not be stored yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Revision<'w> {
-    /// Its name.
     pub(super) name: Box<str>,
-    /// Its data.
     pub(super) data: &'w str,
 }
 
@@ -71,7 +69,7 @@ impl<'w> History<'w> {
 
     /// Deletes the oldest revisions beyond the limit, of those that neither the set nor a pod needs.
     pub(super) fn trim(&self, world: &World) -> Vec<Task> {
-        let Ok(limit) = usize::try_from(world.design.history_limit) else { return Vec::new() };
+        let Ok(limit) = usize::try_from(world.spec.history_limit) else { return Vec::new() };
         let pods = members(world).filter_map(|pod| pod.revision.as_deref());
         let live: BTreeSet<&str> = pods.chain([&*self.current.name, &*self.update.name]).collect();
         let unused: Vec<_> = self.sorted.iter().filter(|row| !live.contains(&*row.name)).collect();
@@ -91,13 +89,13 @@ struct Update<'w> {
 }
 
 fn update<'w>(world: &'w World, sorted: &[&'w Arc<RevisionRow>]) -> Result<Update<'w>, Blocked> {
-    let collisions = world.design.collisions.unwrap_or(0);
+    let collisions = world.spec.collisions.unwrap_or(0);
     let stored = |row: &'w Arc<RevisionRow>, task| Update { revision: Revision::from(row), task, collisions };
     let Some(last) = sorted.last().copied() else { return create(world, 1) };
     let next = last.number.saturating_add(1);
-    let equal = sorted.iter().rev().copied().find(|row| row.data == world.design.patch);
+    let equal = sorted.iter().rev().copied().find(|row| row.data == world.spec.patch);
     match equal {
-        Some(_) if last.data == world.design.patch => Ok(stored(last, None)),
+        Some(_) if last.data == world.spec.patch => Ok(stored(last, None)),
         Some(equal) => Ok(stored(equal, Some(renumber(world, equal, next)))),
         None if says_the_same(world, last) => Ok(stored(last, None)),
         None => create(world, next),
@@ -111,13 +109,13 @@ fn says_the_same(world: &World, last: &RevisionRow) -> bool {
     let unedited =
         set.observed_generation == set.generation && set.update_revision.as_deref() == Some(&*last.name);
     let rewritten = || Some(revision::patch(&Value::Object(revision::template(&last.data)?)));
-    unedited || rewritten().is_some_and(|data| *data == *world.design.patch)
+    unedited || rewritten().is_some_and(|data| *data == *world.spec.patch)
 }
 
 /// A new revision, under the first name that nothing else has.
 fn create(world: &World, number: i64) -> Result<Update<'_>, Blocked> {
-    let first = world.design.collisions.unwrap_or(0);
-    let data = &*world.design.patch;
+    let first = world.spec.collisions.unwrap_or(0);
+    let data = &*world.spec.patch;
     for collisions in first..first.saturating_add(MAX_COLLISIONS) {
         let name: Box<str> = revision::name(&world.set.name, &revision::hash(data, collisions)).into();
         let own = world.revisions.iter().find(|row| row.name == name);
@@ -132,7 +130,7 @@ fn create(world: &World, number: i64) -> Result<Update<'_>, Blocked> {
                 };
                 return Ok(Update { revision, task: Some(task), collisions });
             }
-            Some(holder) if holder.data != world.design.patch => {}
+            Some(holder) if holder.data != world.spec.patch => {}
             Some(holder) if holder.owner.as_ref().is_none_or(|owner| *owner == world.set.uid) => {
                 return Ok(Update { revision, task: None, collisions });
             }
@@ -149,7 +147,7 @@ fn body(world: &World, revision: &Revision<'_>, hash: &str, number: i64) -> Resu
     let metadata = template.get("metadata").and_then(|metadata| metadata.get("labels"));
     let mut labels = metadata.and_then(Value::as_object).cloned().unwrap_or_default();
     labels.insert(keys::REVISION_HASH.to_owned(), hash.into());
-    let annotations: &Labels = &world.design.annotations;
+    let annotations: &Labels = &world.spec.annotations;
     let body = json!({
         "metadata": {
             "name": revision.name,

@@ -14,7 +14,6 @@ use crate::set::SetRow;
 
 use super::history::Revision;
 
-/// The name of a pod.
 pub(super) fn name(set: &str, ordinal: u32) -> Box<str> {
     format!("{set}-{ordinal}").into()
 }
@@ -54,10 +53,10 @@ fn build(world: &World, ordinal: u32, revision: &Revision<'_>) -> Result<Value, 
         }
     }
     spec.insert("hostname".to_owned(), json!(pod));
-    if world.design.service_name.is_empty() {
+    if world.spec.service_name.is_empty() {
         spec.remove("subdomain");
     } else {
-        spec.insert("subdomain".to_owned(), json!(world.design.service_name));
+        spec.insert("subdomain".to_owned(), json!(world.spec.service_name));
     }
     let own = match spec.remove("volumes") {
         Some(Value::Array(volumes)) => volumes,
@@ -66,7 +65,7 @@ fn build(world: &World, ordinal: u32, revision: &Revision<'_>) -> Result<Value, 
     let named = |volume: &Value, name: &str| volume.get("name").and_then(Value::as_str) == Some(name);
     let own = own
         .into_iter()
-        .filter(|volume| !world.design.claim_templates.iter().any(|template| named(volume, &template.name)));
+        .filter(|volume| !world.spec.claim_templates.iter().any(|template| named(volume, &template.name)));
     let volumes: Vec<_> = claim_volumes(world, ordinal).chain(own).collect();
     if !volumes.is_empty() {
         spec.insert("volumes".to_owned(), Value::Array(volumes));
@@ -75,7 +74,7 @@ fn build(world: &World, ordinal: u32, revision: &Revision<'_>) -> Result<Value, 
 }
 
 fn claim_volumes(world: &World, ordinal: u32) -> impl Iterator<Item = Value> {
-    world.design.claim_templates.iter().map(move |template| {
+    world.spec.claim_templates.iter().map(move |template| {
         let claim = claims::name(&template.name, &world.set.name, ordinal);
         json!({ "name": template.name, "persistentVolumeClaim": { "claimName": claim } })
     })
@@ -87,7 +86,7 @@ fn object(parent: Option<&Map<String, Value>>, field: &str) -> Map<String, Value
 
 /// Whether each claim template has its volume in the pod.
 pub(super) fn storage_matches(world: &World, ordinal: u32, pod: &PodRow) -> bool {
-    world.design.claim_templates.iter().all(|template| {
+    world.spec.claim_templates.iter().all(|template| {
         let volume = pod.volumes.iter().find(|volume| volume.name == template.name);
         volume.is_some_and(|volume| match &volume.claim {
             None => true,

@@ -24,14 +24,13 @@ use std::fmt;
 use jiff::Timestamp;
 
 use crate::plan::{Action, Ask, Mode, Plan, Step, object_of};
-use crate::planted::{self, Bug};
 use claiming::Claiming;
 pub use events::{report, report_refused_revision};
 use history::History;
 use scale::{Flow, SetPass};
 use slots::Slots;
 use status::Status;
-use world::{Standing, World};
+use world::{Presence, World};
 
 /// What to do for a set, and what its metrics show.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -101,7 +100,6 @@ pub enum Purpose {
     CreatePod,
     /// A claim that a pod needs.
     CreateClaim {
-        /// The pod.
         pod: Box<str>,
         /// Why the claim is missing.
         need: Need,
@@ -112,7 +110,6 @@ pub enum Purpose {
     RepairPod,
     /// The owners of a claim.
     OwnClaim {
-        /// The pod.
         pod: Box<str>,
         /// On what occasion.
         alignment: Alignment,
@@ -138,7 +135,6 @@ pub enum Purpose {
 pub enum Need {
     /// For a pod that is about to be created.
     NewPod,
-    /// For a pod that is Pending.
     PendingPod,
     /// For a pod whose volumes are repaired.
     Repair,
@@ -183,7 +179,7 @@ pub struct Gauges {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocked {
     /// Something waits to be adopted by a set that the server says is gone or going.
-    NotAlive(Standing),
+    NotAlive(Presence),
     /// The data of a revision that is in use does not hold a template.
     UnreadableRevision(Box<str>),
     /// The name of a new revision still belongs to a former set of the same name.
@@ -195,8 +191,8 @@ pub enum Blocked {
 impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAlive(standing) => {
-                let state = if *standing == Standing::Deleting { "being deleted" } else { "gone" };
+            Self::NotAlive(presence) => {
+                let state = if *presence == Presence::Deleting { "being deleted" } else { "gone" };
                 write!(f, "nothing is adopted by a set that is {state} according to the API server")
             }
             Self::UnreadableRevision(name) => write!(
@@ -249,7 +245,6 @@ pub fn plan(world: &World, now: Timestamp) -> Result<Decision, Blocked> {
     // A revision that could not be stored must not be named: a rollout group would delete pods for it that nobody can
     // create. As upstream, such a pass writes no status.
     let unless_failed = decision.stored_revision().map(|action| action.object().clone());
-    let unless_failed = unless_failed.filter(|_| !planted::has(Bug::UnstoredRevisionNamed));
     let status = status.map(|action| Task { action, purpose: Purpose::Status });
     decision.push(status.into_iter().collect(), Mode::Settle { unless_failed });
     decision.push(trim, Mode::Settle { unless_failed: None });

@@ -10,7 +10,6 @@ use super::slots::{Slots, is_terminal};
 use super::world::{Management, World};
 use super::{Alignment, Blocked, Need, Task, identity};
 use crate::plan::Note;
-use crate::planted::{self, Bug};
 use crate::pod::{Phase, PodRow};
 use crate::reason::Severity;
 use crate::set::Strategy;
@@ -68,7 +67,7 @@ impl<'w> SetPass<'w> {
 
     /// Brings the number of pods to what the spec asks for.
     pub(super) fn scale(&mut self) -> Result<Flow, Blocked> {
-        match self.world.design.management {
+        match self.world.spec.management {
             Management::OrderedReady => self.scale_in_order(),
             Management::Parallel => self.scale_at_once(),
         }
@@ -95,10 +94,7 @@ impl<'w> SetPass<'w> {
         let first_unavailable =
             self.slots.condemned.iter().rev().find(|(_, pod)| judge.is_unavailable(pod)).map(|(at, _)| *at);
         let Some((ordinal, pod)) = self.slots.condemned.first().copied() else { return Ok(Flow::GoOn) };
-        if !pod.terminating
-            && (judge.is_healthy(pod) || first_unavailable == Some(ordinal))
-            && !planted::has(Bug::SurplusStays)
-        {
+        if !pod.terminating && (judge.is_healthy(pod) || first_unavailable == Some(ordinal)) {
             self.step(vec![identity::delete(&self.world.set, pod)]);
         }
         Ok(Flow::Stop)
@@ -121,8 +117,7 @@ impl<'w> SetPass<'w> {
         self.slow_start(items);
         let owners = self.align_condemned().into_iter().map(|task| Item::now(vec![task])).collect();
         self.slow_start(owners);
-        let stays = planted::has(Bug::SurplusStays);
-        let condemned = self.slots.condemned.iter().filter(|(_, pod)| !pod.terminating && !stays);
+        let condemned = self.slots.condemned.iter().filter(|(_, pod)| !pod.terminating);
         let condemned =
             condemned.map(|(_, pod)| Item::now(vec![identity::delete(&self.world.set, pod)])).collect();
         self.slow_start(condemned);
@@ -183,7 +178,7 @@ impl<'w> SetPass<'w> {
             first.extend(claims::create_missing(self.world, ordinal, Need::PendingPod));
             alignment = Alignment::Pending;
         }
-        let orderly = self.world.design.management == Management::OrderedReady;
+        let orderly = self.world.spec.management == Management::OrderedReady;
         let waits = orderly && !self.slots.judge().is_healthy(pod);
         if !waits || alignment == Alignment::Pending {
             let (owners, notes) = claims::align(self.world, ordinal, pod, alignment);
@@ -218,20 +213,18 @@ impl<'w> SetPass<'w> {
 
     /// The same after a pod is gone.
     fn revision_after(&self, ordinal: u32, gone: Option<&PodRow>) -> &Revision<'w> {
-        let World { set, design, .. } = self.world;
+        let World { set, spec, .. } = self.world;
         if self.history.current == self.history.update {
             return &self.history.update;
         }
-        let kept = match (&design.rolling, &set.strategy) {
+        let kept = match (&spec.rolling, &set.strategy) {
             (Some(rolling), _) => rolling.partition,
             // A parallel set with a budget replaces what is down first, wherever it is: if it came back as it was, it would
             // be replaced for ever.
-            (None, _) if self.world.features.max_unavailable && design.management == Management::Parallel => {
-                0
-            }
+            (None, _) if self.world.features.max_unavailable && spec.management == Management::Parallel => 0,
             // A deletion of ours shows in the pods before it shows in the status: what was deleted to be updated must not
             // come back as it was.
-            (None, Strategy::RollingUpdate { .. }) => design.counts.current.min(self.current_pods(gone)),
+            (None, Strategy::RollingUpdate { .. }) => spec.counts.current.min(self.current_pods(gone)),
             (None, Strategy::OnDelete | Strategy::Other(_)) => 0,
         };
         let current = ordinal < set.first_ordinal.saturating_add(kept);
@@ -249,17 +242,19 @@ impl<'w> SetPass<'w> {
     /// Where the user has asked for it, a pod that will not become Ready by itself goes if its successor would be of another
     /// revision: otherwise a corrected template never reaches it.
     pub(super) fn replace_broken(&mut self, ordinal: u32, pod: &PodRow) -> Option<Task> {
-        let World { set, design, .. } = self.world;
+        let World { set, spec, .. } = self.world;
         let asked =
-            design.annotations.get(sts_plus_api::keys::REPLACE_BROKEN_PODS).is_some_and(|v| **v == *"true");
+            spec.annotations.get(sts_plus_api::keys::REPLACE_BROKEN_PODS).is_some_and(|v| **v == *"true");
         let rolls = matches!(set.strategy, Strategy::RollingUpdate { .. });
         let defect = pod.defect().filter(|_| asked && rolls && !pod.terminating)?;
         let successor = &self.revision_after(ordinal, Some(pod)).name;
         if pod.revision.as_deref() == Some(&**successor) {
             return None;
         }
-        let message =
-            format!("Pod {} {defect} and is replaced: its revision is superseded by {successor}", pod.name);
+        let message = format!(
+            "Pod {} {defect} and is replaced: it is outdated, and its successor is of revision {successor}",
+            pod.name
+        );
         self.notes.push(Note::of_set(set, Severity::Normal, "BrokenPodReplaced", message));
         Some(identity::delete(&self.world.set, pod))
     }

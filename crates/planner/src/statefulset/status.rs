@@ -10,7 +10,6 @@ use super::scale::SetPass;
 use super::slots::is_ready;
 use super::world::{Counts, World};
 use crate::plan::{Action, Precondition, object_of};
-use crate::planted::{self, Bug};
 use crate::set::Strategy;
 
 /// While a set is in motion its counts are written this often at most: each pod that is replaced changes them five times,
@@ -47,10 +46,7 @@ impl Status {
             collisions: history.collisions,
         };
         let rolls = matches!(world.set.strategy, Strategy::RollingUpdate { .. });
-        if rolls
-            && [counts.updated, counts.ready, counts.replicas] == [world.set.replicas; 3]
-            && !planted::has(Bug::RevisionNotPromoted)
-        {
+        if rolls && [counts.updated, counts.ready, counts.replicas] == [world.set.replicas; 3] {
             status.counts.current = counts.updated;
             status.current_revision = status.update_revision.clone();
         }
@@ -59,7 +55,7 @@ impl Status {
 
     /// Whether the stored status says something else.
     fn differs(&self, world: &World) -> bool {
-        self.counts != world.design.counts || self.is_news(world)
+        self.counts != world.spec.counts || self.is_news(world)
     }
 
     /// Whether it says something that others decide by.

@@ -7,7 +7,6 @@ use super::scale::SetPass;
 use super::world::Management;
 use super::{Gauges, Task, identity};
 use crate::amount::{Amount, DEFAULT_MAX_UNAVAILABLE};
-use crate::planted::{self, Bug};
 use crate::pod::PodRow;
 use crate::set::Strategy;
 
@@ -37,21 +36,19 @@ impl SetPass<'_> {
     }
 
     fn budget(&self) -> u32 {
-        let amount = self.world.design.rolling.and_then(|rolling| rolling.max_unavailable);
+        let amount = self.world.spec.rolling.and_then(|rolling| rolling.max_unavailable);
         let amount = amount.unwrap_or(Amount::Count(DEFAULT_MAX_UNAVAILABLE));
         amount.of(self.world.set.replicas)
     }
 
     /// The lowest ordinal that is rolled.
     fn lowest(&self) -> u32 {
-        let partition = self.world.design.rolling.map_or(0, |rolling| rolling.partition);
-        let partition = if planted::has(Bug::PartitionIgnored) { 0 } else { partition };
+        let partition = self.world.spec.rolling.map_or(0, |rolling| rolling.partition);
         self.slots.range.start.saturating_add(partition)
     }
 
     fn is_outdated(&self, pod: &PodRow) -> bool {
-        let outdated = pod.revision.as_deref() != Some(&*self.history.update.name);
-        (outdated || planted::has(Bug::UpdatedRollAgain)) && !pod.terminating
+        pod.revision.as_deref() != Some(&*self.history.update.name) && !pod.terminating
     }
 
     /// Broken pods that are replaced where the user has asked for it; an orderly set comes here only when all its pods are
@@ -106,7 +103,7 @@ impl SetPass<'_> {
             .filter(|pod| self.is_outdated(pod))
             .collect();
         let allowed = usize::try_from(budget.saturating_sub(down)).unwrap_or(usize::MAX);
-        let parallel = self.world.design.management == Management::Parallel;
+        let parallel = self.world.spec.management == Management::Parallel;
         let (free, costly): (Vec<_>, Vec<_>) =
             outdated.into_iter().partition(|pod| parallel && judge.is_unavailable(pod));
         free.into_iter()

@@ -15,15 +15,14 @@ use crate::set::SetRow;
 /// A set, and everything that concerns it.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// The set.
     pub set: Arc<SetRow>,
     /// What else this controller has to know of it.
-    pub design: Arc<Design>,
+    pub spec: Arc<SetSpec>,
     /// The pods that the set controls, in any order.
     pub pods: Vec<Arc<PodRow>>,
     /// The pods of the namespace that nothing controls and that the set's selector matches, in any order.
     pub orphans: Vec<Arc<PodRow>>,
-    /// For each claim template, in the order of the design: its claims by ordinal.
+    /// For each claim template, in the order of the spec: its claims by ordinal.
     pub claims: Vec<BTreeMap<u32, Arc<ClaimRow>>>,
     /// The revisions that the set controls, or that nothing controls and the set's selector matches, in any order.
     pub revisions: Vec<Arc<RevisionRow>>,
@@ -37,7 +36,7 @@ pub struct World {
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     /// The set as a read that [`crate::plan::Ask::Read`] asked for in this pass found it.
-    pub standing: Option<Standing>,
+    pub presence: Option<Presence>,
     /// The revisions that were found to have a name that was to be given to a new one, as read from the server.
     pub taken: BTreeMap<Box<str>, Arc<RevisionRow>>,
     /// How long ago this process last wrote the set's status, by a clock that nobody sets.
@@ -46,7 +45,7 @@ pub struct Memory {
 
 /// A set as the server has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Presence {
     /// It is there, with the UID that we know, and stays.
     Alive,
     /// It is being deleted.
@@ -62,9 +61,9 @@ pub struct Features {
     pub max_unavailable: bool,
 }
 
-/// The part of a StatefulSet that only its own controller needs.
+/// What only its own controller needs of a StatefulSet: most of its spec, its annotations, and the counts of its status.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Design {
+pub struct SetSpec {
     /// The template as revisions store it: [`crate::revision::patch`] of `spec.template`.
     pub patch: Arc<str>,
     /// The claim templates, in the order of the spec.
@@ -83,7 +82,6 @@ pub struct Design {
     pub match_labels: Labels,
     /// All annotations of the set, which its revisions get.
     pub annotations: Labels,
-    /// The counts in the status.
     pub counts: Counts,
     /// `status.collisionCount`.
     pub collisions: Option<u32>,
@@ -99,7 +97,7 @@ pub struct Rolling {
 }
 
 /// `spec.podManagementPolicy`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr)]
 pub enum Management {
     /// One pod after the other.
     #[default]
@@ -147,9 +145,7 @@ pub struct Counts {
 pub struct ClaimTemplate {
     /// Its name, which the volume has too.
     pub name: Box<str>,
-    /// Its labels.
     pub labels: Labels,
-    /// Its annotations.
     pub annotations: Labels,
     /// Its `spec`, as the server gave it.
     pub spec: Value,
@@ -158,47 +154,34 @@ pub struct ClaimTemplate {
 /// A PersistentVolumeClaim whose name is one that a set may give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRow {
-    /// Its name.
     pub name: Box<str>,
-    /// Its UID.
     pub uid: Box<str>,
     /// The version this row was read at.
     pub resource_version: Box<str>,
     /// Whether it has a deletion timestamp.
     pub terminating: bool,
-    /// Its owners.
     pub owners: Vec<OwnerRef>,
 }
 
 /// An owner reference, whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerRef {
-    /// `apiVersion`.
     pub api_version: Box<str>,
-    /// `kind`.
     pub kind: Box<str>,
-    /// `name`.
     pub name: Box<str>,
-    /// `uid`.
     pub uid: Box<str>,
-    /// `controller`.
     pub controller: Option<bool>,
-    /// `blockOwnerDeletion`.
     pub block_owner_deletion: Option<bool>,
 }
 
-/// A ControllerRevision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RevisionRow {
-    /// Its name.
     pub name: Box<str>,
-    /// Its UID.
     pub uid: Box<str>,
     /// The version this row was read at.
     pub resource_version: Box<str>,
     /// UID of its controlling owner.
     pub owner: Option<Arc<str>>,
-    /// Its number.
     pub number: i64,
     /// When it was created.
     pub created: Timestamp,

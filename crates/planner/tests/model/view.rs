@@ -81,6 +81,7 @@ impl Planner {
             },
             replicas: u32::try_from(pods.len()).unwrap(),
             first_ordinal: 0,
+            is_ordered: false,
             min_ready: SignedDuration::ZERO,
             strategy: Strategy::OnDelete,
             selector: Selector::labels([("app", "web")]),
@@ -88,6 +89,8 @@ impl Planner {
             current_revision: Some(REVISIONS[0].into()),
             update_revision: Some(REVISIONS[usize::from(target)].into()),
             counted: true,
+            child: None,
+            controller: None,
         };
         let rows =
             pods.iter().enumerate().filter(|(_, pod)| pod.health != Health::Gone).map(|(ordinal, pod)| {
@@ -107,6 +110,9 @@ impl Planner {
                     terminated_restarts: None,
                     running: !matches!(pod.health, Health::Starting | Health::Broken),
                     named: true,
+                    numbered: false,
+                    ip: None,
+                    zones: None,
                     volumes: Arc::default(),
                 })
             });

@@ -1,9 +1,11 @@
 //! The parts of the benchmark, one file each.
 
 pub(crate) mod efficiency;
+pub(crate) mod extended;
 pub(crate) mod handover;
 pub(crate) mod idle;
 pub(crate) mod rollout;
+pub(crate) mod scaling;
 pub(crate) mod size;
 pub(crate) mod start;
 pub(crate) mod statefulset;

@@ -55,7 +55,9 @@ impl Fleet {
             match change.unwrap().unwrap() {
                 WatchEvent::Added(pod) | WatchEvent::Modified(pod) => self.see(&pod),
                 WatchEvent::Deleted(pod) => drop(self.pods.remove(&pod.name_any())),
-                other => panic!("{other:?}"),
+                // One comes every minute, whatever changes.
+                WatchEvent::Bookmark(_) => {}
+                WatchEvent::Error(status) => panic!("{status:?}"),
             }
             let down: Vec<_> =
                 ZONES.iter().map(|zone| (zone, self.down(zone))).filter(|(_, down)| *down > 0).collect();

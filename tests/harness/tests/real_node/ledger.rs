@@ -280,7 +280,9 @@ impl Watcher {
             match change.unwrap().unwrap() {
                 WatchEvent::Added(pod) | WatchEvent::Modified(pod) => self.see(&pod),
                 WatchEvent::Deleted(pod) => self.gone(&pod.name_any()),
-                other => panic!("{other:?}"),
+                // One comes every minute, whatever changes.
+                WatchEvent::Bookmark(_) => {}
+                WatchEvent::Error(status) => panic!("{status:?}"),
             }
             assert!(self.down.len() <= 1, "down at once: {:?}", self.down);
         }

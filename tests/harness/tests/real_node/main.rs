@@ -7,11 +7,18 @@
     reason = "a test, which clippy recognises by an attribute that this kind does not have"
 )]
 
+mod active;
+mod claims;
+mod config;
+mod examples;
+mod extended;
 mod fleet;
 mod gated;
 mod ledger;
+mod lock;
 mod operator;
 mod stages;
+mod store;
 mod workload;
 
 use std::{
@@ -64,12 +71,24 @@ fn main() -> ExitCode {
         },
     };
     let cluster = Arc::new(cluster);
-    let trials = vec![
-        trial("a_node_comes_up_and_runs_a_set_of_real_containers", &cluster, async |cluster| {
+    let trials = trials(&cluster);
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    stages::tell();
+    if let (true, Ok(cluster)) = (conclusion.has_failed(), &*cluster) {
+        cluster.runtime.block_on(describe(&cluster.node));
+    }
+    drop(cluster);
+    conclusion.exit_code()
+}
+
+/// The tests, in order: they share the node.
+fn trials(cluster: &Arc<Result<Cluster, Unavailable>>) -> Vec<Trial> {
+    vec![
+        trial("a_node_comes_up_and_runs_a_set_of_real_containers", cluster, async |cluster| {
             workload::a_set_of_real_containers(&cluster.node).await;
             Ok(Completion::Completed)
         }),
-        trial("the_chart_rolls_three_zones_of_real_containers", &cluster, async |cluster| {
+        trial("the_chart_rolls_three_zones_of_real_containers", cluster, async |cluster| {
             match &cluster.sts_plus {
                 Err(reason) => cannot_run(reason),
                 Ok(binary) => {
@@ -80,7 +99,7 @@ fn main() -> ExitCode {
         }),
         trial(
             "a_version_that_turns_bad_goes_back_and_two_pods_are_never_touched",
-            &cluster,
+            cluster,
             async |cluster| {
                 if let Err(reason) = &cluster.sts_plus {
                     return cannot_run(reason);
@@ -89,22 +108,69 @@ fn main() -> ExitCode {
                 Ok(Completion::Completed)
             },
         ),
+        trial(
+            "d_a4_a_command_in_a_real_container_moves_the_active_label_and_no_two_pods_ever_have_it",
+            cluster,
+            async |cluster| {
+                if let Err(reason) = &cluster.sts_plus {
+                    return cannot_run(reason);
+                }
+                active::fails_over(&cluster.node).await;
+                Ok(Completion::Completed)
+            },
+        ),
+        trial(
+            "d_f10_pods_are_replaced_once_and_show_the_new_data_in_environment_and_files",
+            cluster,
+            async |cluster| {
+                if let Err(reason) = &cluster.sts_plus {
+                    return cannot_run(reason);
+                }
+                config::replaced_once(&cluster.node).await;
+                Ok(Completion::Completed)
+            },
+        ),
+        trial("d_s5_version_2_prints_what_version_1_has_written_on_the_volume", cluster, async |cluster| {
+            if let Err(reason) = &cluster.sts_plus {
+                return cannot_run(reason);
+            }
+            claims::outlive_a_version(&cluster.node).await;
+            Ok(Completion::Completed)
+        }),
+        trial("d_a12_the_example_manifests_run_as_their_comments_say", cluster, async |cluster| {
+            if let Err(reason) = &cluster.sts_plus {
+                return cannot_run(reason);
+            }
+            examples::run_as_described(&cluster.node).await;
+            Ok(Completion::Completed)
+        }),
+        trial(
+            "a_b5_a_store_under_load_is_scaled_down_and_up_and_loses_no_acknowledged_record",
+            cluster,
+            async |cluster| {
+                if let Err(reason) = &cluster.sts_plus {
+                    return cannot_run(reason);
+                }
+                store::scaled_under_load(&cluster.node).await;
+                Ok(Completion::Completed)
+            },
+        ),
+        trial("a_b9_7_a_drained_pod_is_never_ready_again_on_a_real_kubelet", cluster, async |cluster| {
+            if let Err(reason) = &cluster.sts_plus {
+                return cannot_run(reason);
+            }
+            lock::holds(&cluster.node).await;
+            Ok(Completion::Completed)
+        }),
         // The last one: it leaves kube-controller-manager without its StatefulSet controller.
-        trial("our_controller_keeps_an_unbroken_ledger_on_every_volume", &cluster, async |cluster| {
+        trial("our_controller_keeps_an_unbroken_ledger_on_every_volume", cluster, async |cluster| {
             if let Err(reason) = &cluster.sts_plus {
                 return cannot_run(reason);
             }
             ledger::kept_by_us(&cluster.node).await;
             Ok(Completion::Completed)
         }),
-    ];
-    let conclusion = libtest_mimic::run(&arguments, trials);
-    stages::tell();
-    if let (true, Ok(cluster)) = (conclusion.has_failed(), &*cluster) {
-        cluster.runtime.block_on(describe(&cluster.node));
-    }
-    drop(cluster);
-    conclusion.exit_code()
+    ]
 }
 
 fn start(sandbox: Sandbox, assets: &Assets) -> Result<Cluster, Unavailable> {
@@ -114,6 +180,8 @@ fn start(sandbox: Sandbox, assets: &Assets) -> Result<Cluster, Unavailable> {
     let mut images = vec![workload::image("v1"), workload::image("v2")];
     images.extend(gated::images());
     images.extend(ledger::images());
+    images.extend(extended::images());
+    images.push(store::image());
     images.extend(sts_plus.as_deref().map(image));
     match runtime.block_on(RealNode::start(sandbox, assets, &images)) {
         Ok(node) => {
@@ -132,7 +200,14 @@ async fn describe(node: &RealNode) {
     let logs =
         ["-n", operator::HOME, "logs", "--prefix", "--tail=50", "-l", "app.kubernetes.io/name=sts-plus"];
     for question in [
-        &["get", "pods,statefulsets,phasedrollouts", "-A", "-o", "wide"][..],
+        &["get", "pods,statefulsets,phasedrollouts,scalingpolicies", "-A", "-o", "wide"][..],
+        &[
+            "get",
+            "extendedstatefulsets.sts.plus,extendedstatefulsets.fissile.cloudfoundry.org",
+            "-A",
+            "-o",
+            "yaml",
+        ],
         &["get", "events", "-A"],
         &logs,
     ] {

@@ -100,7 +100,7 @@ pub(crate) fn selectors_match_the_pods(helm: &Helm) {
 pub(crate) fn values_reach_the_command_line(helm: &Helm) {
     let usual = [
         "run",
-        "--controllers=rollout-group,phased-rollout",
+        "--controllers=rollout-group,phased-rollout,extended-statefulset,scaling",
         "--leader-elect=true",
         "--log-format=json",
         "--server-port=8001",
@@ -112,7 +112,7 @@ pub(crate) fn values_reach_the_command_line(helm: &Helm) {
             EVERYTHING,
             vec![
                 "run",
-                "--controllers=phased-rollout,statefulset",
+                "--controllers=phased-rollout,extended-statefulset,statefulset",
                 "--feature-gates=MaxUnavailableStatefulSet=true",
                 "--leader-elect=false",
                 "--log-format=text",
@@ -163,7 +163,8 @@ pub(crate) fn every_value_reaches_an_object(helm: &Helm) {
             ("/affinity", r#"{"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}"#),
             ("/containers/0/image", &image),
             ("/containers/0/imagePullPolicy", r#""Always""#),
-            ("/containers/0/env/2", r#"{"name": "RUST_LOG", "value": "debug"}"#),
+            ("/containers/0/env/2", &format!(r#"{{"name": "STS_PLUS_IMAGE", "value": {image}}}"#)),
+            ("/containers/0/env/3", r#"{"name": "RUST_LOG", "value": "debug"}"#),
             (
                 "/containers/0/resources",
                 r#"{"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "1Gi"}}"#,
@@ -196,16 +197,22 @@ pub(crate) fn every_value_reaches_an_object(helm: &Helm) {
                 "/spec/egress/2/to/0/namespaceSelector",
                 r#"{"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}"#,
             ),
+            ("/spec/egress/3", r#"{"to": [{"namespaceSelector": {}}]}"#),
         ],
     );
 }
 
-pub(crate) fn prometheus_is_reachable_for_phased_rollouts_only(helm: &Helm) {
+pub(crate) fn prometheus_and_pods_are_reachable_for_those_who_ask_them_only(helm: &Helm) {
     let api_server = json!([{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}]);
     let prometheus = [80, 443, 9090].map(|port| json!({"port": port, "protocol": "TCP"}));
     for (controllers, expected) in [
         ("{rollout-group}", vec![json!({"ports": api_server})]),
         ("{phased-rollout}", vec![json!({"ports": api_server}), json!({"ports": prometheus})]),
+        (
+            "{extended-statefulset}",
+            vec![json!({"ports": api_server}), json!({"to": [{"namespaceSelector": {}}]})],
+        ),
+        ("{scaling}", vec![json!({"ports": api_server}), json!({"to": [{"namespaceSelector": {}}]})]),
     ] {
         let controllers = format!("controllers={controllers}");
         let objects = helm.render(&["--set", "networkPolicy.enabled=true", "--set", &controllers]);
@@ -243,7 +250,9 @@ pub(crate) fn the_kinds_arrive_as_printed_and_stay(helm: &Helm) {
 
 pub(crate) fn optional_objects_come_and_go(helm: &Helm) {
     /// A value, and the kinds that are there with it and not without it.
-    const SWITCHES: [(&str, &[&str]); 6] = [
+    const GUARD: [&str; 2] = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
+    const SWITCHES: [(&str, &[&str]); 7] = [
+        ("scalingGuard.enabled", &GUARD),
         ("podDisruptionBudget.enabled", &["PodDisruptionBudget"]),
         ("serviceMonitor.enabled", &["ServiceMonitor"]),
         ("networkPolicy.enabled", &["NetworkPolicy"]),
@@ -258,12 +267,31 @@ pub(crate) fn optional_objects_come_and_go(helm: &Helm) {
                 assert_eq!(!objects.of_kind(kind).is_empty(), on, "{kind} with {switch}={on}");
             }
             let cluster_wide = ["ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"];
-            for object in
-                objects.iter().filter(|object| cluster_wide.iter().all(|kind| object["kind"] != *kind))
-            {
+            let is_cluster_wide =
+                |object: &Value| cluster_wide.iter().chain(&GUARD).any(|kind| object["kind"] == *kind);
+            for object in objects.iter().filter(|object| !is_cluster_wide(object)) {
                 assert_eq!(object["metadata"]["namespace"], HOME, "{}", object["kind"]);
             }
         }
+    }
+}
+
+/// Everybody but sts-plus itself is refused, and only where sts-plus works.
+pub(crate) fn the_guard_of_scaling_lets_sts_plus_through(helm: &Helm) {
+    for (mode, who, namespaces) in [
+        (DEFAULT, format!("system:serviceaccount:{HOME}:sts-plus"), None),
+        (NAMESPACED, format!("system:serviceaccount:{HOME}:sts-plus"), Some(json!(["blue", "green"]))),
+    ] {
+        let objects = helm.render(mode);
+        let account = &objects.only("ServiceAccount")["metadata"]["name"];
+        assert_eq!(format!("system:serviceaccount:{HOME}:{}", account.as_str().unwrap()), who);
+        let spec = &objects.only("ValidatingAdmissionPolicy")["spec"];
+        let others = format!("request.userInfo.username != '{who}'");
+        assert_eq!(spec["matchConditions"][0]["expression"], json!(others));
+        let binding = &objects.only("ValidatingAdmissionPolicyBinding")["spec"];
+        assert_eq!(binding["policyName"], objects.only("ValidatingAdmissionPolicy")["metadata"]["name"]);
+        let selected = binding.pointer("/matchResources/namespaceSelector/matchExpressions/0/values");
+        assert_eq!(selected, namespaces.as_ref());
     }
 }
 

@@ -26,6 +26,34 @@ const CONTROLLING: [(&str, &str); 4] = [
     ("apps", "statefulsets/finalizers"),
 ];
 
+/// What may be granted beside that where ExtendedStatefulSets are run, and nowhere else.
+const EXTENDED: [(&str, &str); 9] = [
+    ("", "configmaps"),
+    ("", "services"),
+    ("fissile.cloudfoundry.org", "extendedstatefulsets"),
+    ("fissile.cloudfoundry.org", "extendedstatefulsets/finalizers"),
+    ("fissile.cloudfoundry.org", "extendedstatefulsets/status"),
+    ("sts.plus", "extendedstatefulsets"),
+    ("sts.plus", "extendedstatefulsets/finalizers"),
+    ("sts.plus", "extendedstatefulsets/status"),
+    ("sts.plus", "scalingpolicies"),
+];
+
+/// What may be granted beside that where ScalingPolicies are run, and nowhere else.
+const SCALING: [(&str, &str); 5] = [
+    ("", "configmaps"),
+    ("", "nodes"),
+    ("", "persistentvolumeclaims"),
+    ("sts.plus", "scalingpolicies"),
+    ("sts.plus", "scalingpolicies/status"),
+];
+
+/// What may be granted beside that where commands of probes are enabled, and nowhere else.
+const EXEC: [(&str, &str); 1] = [("", "pods/exec")];
+
+/// The default, but for ExtendedStatefulSets and ScalingPolicies.
+const PLAIN: &[&str] = &["--set", "controllers={rollout-group,phased-rollout}"];
+
 /// No wildcard, and none of the verbs that let an account widen its own rights.
 const VERBS: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
 
@@ -50,17 +78,20 @@ fn strings(value: &Value) -> Vec<&str> {
 }
 
 pub(crate) fn named_one_by_one(helm: &Helm) {
-    for mode in MODES {
+    for mode in MODES.into_iter().chain([PLAIN]) {
         let objects = helm.render(mode);
         let roles = roles(&objects);
         assert!(!roles.is_empty(), "{mode:?}");
-        let controlling = if mode == EVERYTHING { &CONTROLLING[..] } else { &[] };
+        let more = match mode {
+            _ if mode == PLAIN => Vec::new(),
+            _ if mode == EVERYTHING => [&CONTROLLING[..], &EXTENDED[..], &EXEC[..]].concat(),
+            _ => [&EXTENDED[..], &SCALING[..]].concat(),
+        };
         for rule in roles.iter().flat_map(|role| role["rules"].as_array().unwrap()) {
             assert!(rule.get("nonResourceURLs").is_none(), "{rule}");
             for group in strings(&rule["apiGroups"]) {
                 for resource in strings(&rule["resources"]) {
-                    let allowed =
-                        RESOURCES.iter().chain(controlling).any(|known| *known == (group, resource));
+                    let allowed = RESOURCES.iter().chain(&more).any(|known| *known == (group, resource));
                     assert!(allowed, "{group:?} {resource} in {rule}");
                 }
             }
@@ -78,8 +109,11 @@ pub(crate) fn same_rules_in_both_modes(helm: &Helm) {
     let working: Vec<_> =
         some.of_kind("Role").into_iter().filter(|role| role["metadata"]["namespace"] != HOME).collect();
     assert_eq!(working.len(), 2);
+    // Nodes are in no namespace.
+    let mut rules = in_all[0]["rules"].as_array().unwrap().clone();
+    rules.retain(|rule| rule["resources"] != json!(["nodes"]));
     for role in working {
-        assert_eq!(role["rules"], in_all[0]["rules"]);
+        assert_eq!(role["rules"], json!(rules));
     }
 }
 
@@ -131,10 +165,12 @@ pub(crate) fn the_lease_is_ours_alone(helm: &Helm) {
 }
 
 pub(crate) fn secrets_are_read_by_name_where_allowed_and_nowhere_else(helm: &Helm) {
-    let rule = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]);
+    let read = json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]});
+    let followed = json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "watch"]});
     for (mode, args, expected) in [
         (DEFAULT, &[][..], vec![]),
         (DEFAULT, &["--set", "secrets.namespaces={shop,logs}"], vec!["shop", "logs"]),
+        (PLAIN, &["--set", "secrets.namespaces={shop}"], vec!["shop"]),
         (NAMESPACED, &["--set", "secrets.namespaces={green}"], vec!["green"]),
         (EVERYTHING, &[], vec!["red"]),
     ] {
@@ -142,7 +178,9 @@ pub(crate) fn secrets_are_read_by_name_where_allowed_and_nowhere_else(helm: &Hel
         let mut allowed = Vec::new();
         for role in roles(&objects) {
             if role["rules"].to_string().contains("secrets") {
-                assert_eq!(role["rules"], rule);
+                // Followed, each by name, only where ExtendedStatefulSets are run.
+                let rules = if mode == PLAIN { json!([read]) } else { json!([read, followed]) };
+                assert_eq!(role["rules"], rules);
                 allowed.push(role["metadata"]["namespace"].as_str().unwrap());
             }
         }
@@ -163,9 +201,15 @@ pub(crate) fn users_get_the_kind_with_the_rights_they_have(helm: &Helm) {
     ];
     assert_eq!(granted.iter().map(|(role, verbs, _)| (*role, verbs.clone())).collect::<Vec<_>>(), expected);
     for (_, _, rules) in granted {
-        assert_eq!(rules.as_array().unwrap().len(), 1);
+        assert_eq!(rules.as_array().unwrap().len(), 2);
         assert_eq!(rules[0]["apiGroups"], json!(["sts.plus"]));
-        assert_eq!(rules[0]["resources"], json!(["phasedrollouts"]));
+        assert_eq!(
+            rules[0]["resources"],
+            json!(["phasedrollouts", "extendedstatefulsets", "scalingpolicies"])
+        );
+        assert_eq!(rules[1]["apiGroups"], json!(["fissile.cloudfoundry.org"]));
+        assert_eq!(rules[1]["resources"], json!(["extendedstatefulsets"]));
+        assert_eq!(rules[1]["verbs"], rules[0]["verbs"]);
     }
     let without = helm.render(&["--set", "rbac.aggregate=false"]);
     assert_eq!(without.of_kind("ClusterRole").len(), 1);

@@ -325,7 +325,7 @@ fn integration_tests(member: &Path) -> Vec<String> {
 }
 
 fn members() -> Vec<PathBuf> {
-    let folders = ["crates", "tests"].map(|folder| fs::read_dir(root().join(folder)).unwrap());
+    let folders = ["crates", "examples", "tests"].map(|folder| fs::read_dir(root().join(folder)).unwrap());
     let folders = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
     folders.filter(|path| path.join("Cargo.toml").is_file()).collect()
 }

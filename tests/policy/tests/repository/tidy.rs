@@ -33,6 +33,7 @@ const RULES: [Rule; 2] = [
             ("crates/operator/src/controllers/statefulset_tests.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/controllers/rollout_group_tests.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/controllers/phased_rollout_tests.rs", "virtual time, on a paused clock"),
+            ("crates/operator/src/controllers/scaling_flow_tests.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/runtime/example_tests.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/shell/cache/undefined_tests.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/shell/confirmation_tests.rs", "virtual time, on a paused clock"),
@@ -40,6 +41,24 @@ const RULES: [Rule; 2] = [
             ("tests/simulate/src/link.rs", "virtual time: the delays of the wire"),
             ("tests/simulate/src/endings.rs", "virtual time: what people do at the end of a run"),
             ("tests/simulate/src/people.rs", "virtual time: from one thing that people do to the next"),
+            (
+                "tests/simulate/src/extended/people.rs",
+                "virtual time: from one thing that people do to the next",
+            ),
+            (
+                "crates/operator/src/outbound/prober_tests.rs",
+                "virtual time, on a paused clock: the turns of probes",
+            ),
+            (
+                "crates/operator/src/runtime/digests_following_tests.rs",
+                "virtual time, on a paused clock: pauses",
+            ),
+            (
+                "tests/simulate/src/scaling/people.rs",
+                "virtual time: from one thing that people do to the next",
+            ),
+            ("tests/simulate/src/scaling/apps.rs", "virtual time: a slow answer"),
+            ("crates/cli/src/lock_check_tests.rs", "virtual time, on a paused clock: a key that comes late"),
             ("tests/simulate/src/prometheus.rs", "virtual time: a slow answer"),
             ("tests/simulate/src/run.rs", "virtual time: the length of a run"),
             ("tests/simulate/src/bin/bench-cluster.rs", "virtual time, on a paused clock"),

@@ -23,7 +23,6 @@ impl Set {
         Self { name: name.to_owned(), replicas, first: 0, fields, template: Template::new("v1") }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -38,7 +37,6 @@ impl Set {
         format!("{}-{}", self.name, self.first + index)
     }
 
-    /// With this first ordinal.
     #[must_use]
     pub fn first_ordinal(mut self, first: u32) -> Self {
         self.first = first;
@@ -136,7 +134,6 @@ impl Rollout {
         self.spec(&json!({ "check": fields }))
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }

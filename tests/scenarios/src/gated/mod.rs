@@ -12,7 +12,7 @@ pub mod answers;
 pub mod manifest;
 pub mod scenarios;
 pub mod seen;
-mod stage;
+pub(crate) mod stage;
 pub mod trials;
 
 pub use answers::{Answers, Says};

@@ -24,9 +24,7 @@ use crate::view::Pod;
 /// A set, as far as guarantees speak of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// Its name.
     pub name: String,
-    /// Its UID.
     pub uid: String,
     /// How many pods it shall have.
     pub replicas: u32,
@@ -51,13 +49,10 @@ pub struct Set {
 /// A PhasedRollout, as it was once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rollout {
-    /// Its name.
     pub name: String,
     /// Its spec, as far as it can be read.
     pub spec: Option<PhasedRolloutSpec>,
-    /// Its status.
     pub status: PhasedRolloutStatus,
-    /// Its annotations.
     pub annotations: BTreeMap<String, String>,
     /// Whether the status speaks of the present spec.
     pub observed: bool,

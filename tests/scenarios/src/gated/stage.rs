@@ -6,7 +6,9 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use sts_plus_api::keys;
@@ -56,7 +58,7 @@ impl Gated {
 
     /// Somebody with the chart's permissions in this namespace, Secrets included.
     pub async fn account(&self, name: &str) -> Account {
-        self.account_with(name, [rules::work(), rules::secrets()].concat()).await
+        self.account_with(name, [rules::by_default(), rules::secrets()].concat()).await
     }
 
     /// An operator for this namespace with an account of its own.
@@ -336,13 +338,16 @@ impl Gated {
 }
 
 /// Installs the kinds, as often as wanted, and waits until they are served.
-async fn install_kinds(user: &Client) {
+pub(crate) async fn install_kinds(user: &Client) {
     let kinds = Api::<CustomResourceDefinition>::all(user.clone());
     for document in KINDS.split("\n---\n") {
         let wanted: CustomResourceDefinition = serde_saphyr::from_str(document).unwrap();
         let name = wanted.name_any();
         kinds.patch(&name, &PatchParams::apply(INSTALLER).force(), &Patch::Apply(&wanted)).await.unwrap();
-        let objects = Api::<DynamicObject>::all_with(user.clone(), &kind());
+        let names = (&wanted.spec.group, &wanted.spec.names);
+        let served = GroupVersionKind::gvk(names.0, "v1alpha1", &names.1.kind);
+        let served = ApiResource::from_gvk_with_plural(&served, &names.1.plural);
+        let objects = Api::<DynamicObject>::all_with(user.clone(), &served);
         until(DEADLINE, format!("{name} to be served"), || async {
             let conditions = kinds.get(&name).await?.status.and_then(|status| status.conditions);
             let holds = |kind: &str| {
@@ -357,7 +362,7 @@ async fn install_kinds(user: &Client) {
 }
 
 /// A template says null for what it does not ask for.
-fn drop_nulls(mut value: Value) -> Value {
+pub(crate) fn drop_nulls(mut value: Value) -> Value {
     if let Some(fields) = value.as_object_mut() {
         fields.retain(|_, field| !field.is_null());
         for field in fields.values_mut() {

@@ -40,7 +40,6 @@ const TOLD: Duration = Duration::from_secs(6);
 /// What was seen of a script.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// Its steps.
     pub steps: Vec<Step>,
     /// What was told, from the first step to the last.
     pub events: Events,
@@ -85,7 +84,6 @@ impl Deref for Act {
 pub enum Kind {
     /// StatefulSets.
     Set,
-    /// Pods.
     Pod,
     /// PersistentVolumeClaims.
     Claim,
@@ -93,7 +91,6 @@ pub enum Kind {
     Revision,
     /// ResourceQuotas.
     Quota,
-    /// ConfigMaps.
     ConfigMap,
 }
 
@@ -182,7 +179,6 @@ impl Act {
         volumes.create(&PostParams::default(), &serde_json::from_value(volume).unwrap()).await.unwrap();
     }
 
-    /// Creates a set.
     pub async fn create_set(&self, set: &Set) {
         self.create(Kind::Set, set.object()).await;
     }

@@ -32,7 +32,6 @@ static THEIRS: OnceLock<BTreeMap<&'static str, Result<Arc<Record>, String>>> = O
 pub struct Script {
     /// What it shows.
     pub name: &'static str,
-    /// Plays it.
     pub play: for<'a> fn(&'a Act) -> BoxFuture<'a, ()>,
 }
 

@@ -56,7 +56,6 @@ impl Set {
         self.spec(under("updateStrategy", strategy))
     }
 
-    /// With this partition.
     #[must_use]
     pub fn partition(self, partition: u32) -> Self {
         self.strategy(json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": partition } }))
@@ -125,7 +124,6 @@ pub fn retention(when_scaled: &str, when_deleted: &str) -> Value {
     json!({ "whenScaled": when_scaled, "whenDeleted": when_deleted })
 }
 
-/// A claim template.
 pub fn claim_template(name: &str) -> Value {
     json!({ "metadata": { "name": name }, "spec": claim_spec() })
 }

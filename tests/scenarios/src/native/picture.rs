@@ -33,11 +33,8 @@ const TOPOLOGY: &str = "topology.kubernetes.io/";
 
 /// The objects of a namespace as the API server has them.
 pub struct Raw {
-    /// Sets.
     pub sets: Vec<Value>,
-    /// Pods.
     pub pods: Vec<Value>,
-    /// Claims.
     pub claims: Vec<Value>,
     revisions: Vec<Revision>,
 }

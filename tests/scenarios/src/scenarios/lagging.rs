@@ -56,7 +56,7 @@ async fn decides_late(scene: Scene, fate_of_deletions: Fault) {
 /// The same for the view of a standby, in which nothing has happened yet when it becomes the leader.
 async fn rule_c_a_new_leader_lists_anew_before_it_decides(scene: Scene) {
     let zones = two_zones(&scene).await;
-    let account = scene.account_with("operator", [rules::work(), rules::home()].concat()).await;
+    let account = scene.account_with("operator", [rules::by_default(), rules::home()].concat()).await;
     let (flow, flows) = watch::channel(true);
     let (outside, scope) = (scene.cluster.outside(), || Scope::Namespaces(vec![scene.namespace.clone()]));
     let leader =

@@ -45,6 +45,8 @@ pub enum Place {
     OwnWithMaxUnavailable,
     /// On a cluster of its own without a StatefulSet controller, because it decides when there is one.
     OwnWithoutNative,
+    /// On a cluster of its own whose pods answer over sockets, because a process calls them.
+    OwnWithSockets,
 }
 
 /// Scenarios from functions of the same name that take a scene.

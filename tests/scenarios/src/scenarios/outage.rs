@@ -135,7 +135,7 @@ async fn a_server_that_does_not_stream_lists_is_listed_page_by_page(scene: Scene
     let zones = three_zones(3);
     scene.given(&zones).await;
     let account = scene.account("operator").await;
-    scene.cluster.grant(&account, None, rules::work()).await.unwrap();
+    scene.cluster.grant(&account, None, rules::by_default()).await.unwrap();
     let operator =
         Operator::start(&scene.cluster.outside(), account.client.clone(), Scope::Cluster, "operator");
     scene.change(&zones, &Template::new("v2")).await;
@@ -158,7 +158,7 @@ async fn a_missing_permission_is_told_and_does_not_become_a_hot_loop(mut scene: 
     scene.lacks_permission = true;
     let zones = [Zone::new("zone-a", 2), Zone::new("zone-b", 2)];
     scene.given(&zones).await;
-    let mut without = rules::work();
+    let mut without = rules::by_default();
     for rule in &mut without {
         rule.verbs.retain(|verb| verb != "delete");
     }
@@ -189,7 +189,7 @@ async fn a_missing_permission_is_told_and_does_not_become_a_hot_loop(mut scene: 
     assert!(requests.len() <= bound, "{} requests: {requests:#?}", requests.len());
     assert!(scene.view().deletions.is_empty());
 
-    let granted = rules::work();
+    let granted = rules::by_default();
     scene.cluster.grant(&account, Some(&scene.namespace), granted).await.unwrap();
     scene.rolled(&zones, "v2").await;
     operator.stop().await;

@@ -209,7 +209,7 @@ async fn an_operator_for_some_namespaces_leaves_the_others_alone(scene: Scene) {
         scene.change_and_observe(&zones, &Template::new("v2")).await;
     }
     let account = scene.account("operator").await;
-    let everywhere = crate::rules::work();
+    let everywhere = crate::rules::by_default();
     scene.cluster.grant(&account, None, everywhere).await.unwrap();
     let scope = Scope::Namespaces(vec![scene.namespace.clone()]);
     let operator = Operator::start(&scene.cluster.outside(), account.client.clone(), scope, "operator");

@@ -54,7 +54,7 @@ impl Bed {
 
     /// Installs a kind of the same name that takes everything, as a former one may have.
     pub(crate) async fn install_anything_goes(&self) {
-        let mut kind: Value = serde_saphyr::from_str(KINDS).unwrap();
+        let mut kind: Value = rollout_kind();
         kind["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
             json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         self.kubectl_with(&["apply", "--filename", "-"], &kind.to_string()).await;
@@ -108,6 +108,11 @@ impl Bed {
         command.arg("--kubeconfig").arg(&self.kubeconfig).arg("--cache-dir").arg(cache).args(arguments);
         output(command, input).await
     }
+}
+
+fn rollout_kind() -> Value {
+    let mut kinds = KINDS.split("\n---\n").map(|document| serde_saphyr::from_str::<Value>(document).unwrap());
+    kinds.find(|kind| kind["metadata"]["name"] == NAME).unwrap()
 }
 
 fn resource() -> ApiResource {

@@ -10,6 +10,9 @@ use crate::server;
 /// What the chart installs, which is what `sts-plus crds` prints.
 const KINDS: &str = include_str!("../../../../charts/sts-plus/files/crds.yaml");
 
+/// The kind that these tests are about.
+const NAME: &str = "phasedrollouts.sts.plus";
+
 pub(crate) struct Bed {
     pub(crate) rollouts: Api<DynamicObject>,
     kinds: Api<CustomResourceDefinition>,
@@ -22,12 +25,14 @@ impl Bed {
     }
 
     pub(crate) async fn install(&self) {
-        self.write(&serde_saphyr::from_str(KINDS).unwrap()).await;
+        for kind in kinds() {
+            self.write(&kind).await;
+        }
     }
 
     /// Installs a kind of the same name that takes everything, as a former one may have.
     pub(crate) async fn install_anything_goes(&self) {
-        let mut kind: Value = serde_saphyr::from_str(KINDS).unwrap();
+        let mut kind = kinds().find(|kind| kind["metadata"]["name"] == NAME).unwrap();
         kind["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
             json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         self.write(&kind).await;
@@ -42,6 +47,10 @@ impl Bed {
     pub(crate) async fn try_out(&self, object: &DynamicObject) -> Result<DynamicObject> {
         self.rollouts.create(&PostParams { dry_run: true, ..PostParams::default() }, object).await
     }
+}
+
+fn kinds() -> impl Iterator<Item = Value> {
+    KINDS.split("\n---\n").map(|document| serde_saphyr::from_str(document).unwrap())
 }
 
 fn resource() -> ApiResource {

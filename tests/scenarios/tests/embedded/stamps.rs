@@ -10,6 +10,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_operator::controllers::Controllers;
+use sts_plus_operator::hooks::Hooks;
 use sts_plus_operator::operator::{Settings, run};
 use sts_plus_operator::outbound::{Reach, Tcp};
 use sts_plus_operator::runtime::{
@@ -27,7 +28,6 @@ use tokio::sync::watch;
 
 use crate::server;
 
-/// The row.
 const ROW: Row =
     Row { name: "stamps", is_default: false, workers: 2, about: "Stamps ConfigMaps", make: |_| made(Stamps) };
 
@@ -117,7 +117,9 @@ fn settings() -> Settings {
         scope: Scope::Cluster,
         controllers: Controllers::named(&[]).unwrap().and(Registration::from(&ROW)),
         features: Features::default(),
+        image: None,
         reach: Reach::default(),
+        hooks: Hooks::default(),
         dial: Arc::new(Tcp),
         surroundings: Surroundings::default(),
         lease: None,

@@ -12,6 +12,7 @@ use serde_json::json;
 use sts_plus_cluster::machinery::service::{Server, Settings as ServerSettings};
 use sts_plus_cluster::nodes::{Config, HollowNodes, Node, Placement};
 use sts_plus_cluster::{Clock, controllers};
+use sts_plus_operator::hooks::Hooks;
 use sts_plus_operator::operator::{self, Controllers, Settings};
 use sts_plus_operator::outbound::{Reach, Tcp};
 use sts_plus_operator::shell::cache::Scope;
@@ -29,7 +30,6 @@ use tower::Service;
 
 /// Sets of the first part.
 const SETS: u64 = 1000;
-/// Pods of each.
 const PODS: u64 = 10;
 /// Who watches all pods meanwhile.
 const WATCHERS: usize = 10;
@@ -37,7 +37,6 @@ const WATCHERS: usize = 10;
 const FILLED: Duration = Duration::from_hours(2);
 /// How many seeds the hour is measured with.
 const HOURS: u64 = 5;
-/// The hour.
 const HOUR: Duration = Duration::from_hours(1);
 
 fn main() -> ExitCode {
@@ -114,7 +113,9 @@ async fn fill() -> Result<(f64, f64, usize), Box<dyn std::error::Error>> {
         scope: Scope::Cluster,
         controllers: Controllers::all(),
         features: Features::default(),
+        image: None,
         reach: Reach::default(),
+        hooks: Hooks::default(),
         dial: std::sync::Arc::new(Tcp),
         surroundings: Surroundings { clock: OperatorClock::at(clock.timestamp()), ..Surroundings::default() },
         lease: None,

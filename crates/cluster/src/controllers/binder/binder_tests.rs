@@ -7,16 +7,16 @@ use serde_json::json;
 use super::super::tests::{cluster, create, settle};
 use super::*;
 
-struct Place {
+struct Setup {
     claims: Api<PersistentVolumeClaim>,
     volumes: Api<PersistentVolume>,
     client: Client,
 }
 
-impl Place {
+impl Setup {
     fn new() -> Self {
         let client = cluster();
-        Place { claims: Api::default_namespaced(client.clone()), volumes: Api::all(client.clone()), client }
+        Setup { claims: Api::default_namespaced(client.clone()), volumes: Api::all(client.clone()), client }
     }
 
     async fn claim(&self, name: &str, more: Value) {
@@ -65,94 +65,94 @@ impl Place {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_without_a_class_gets_a_volume_that_goes_with_it() {
-    let place = Place::new();
-    place.claim("c", json!({})).await;
-    let [phase, volume, class, capacity] = place.shown("c").await;
-    let uid = place.claims.get("c").await.unwrap().uid().unwrap();
+    let setup = Setup::new();
+    setup.claim("c", json!({})).await;
+    let [phase, volume, class, capacity] = setup.shown("c").await;
+    let uid = setup.claims.get("c").await.unwrap().uid().unwrap();
     assert_eq!([phase, volume.clone(), class, capacity], ["Bound", &format!("pvc-{uid}"), "standard", "1Gi"]);
-    assert_eq!(place.phase(&volume).await.as_deref(), Some("Bound"));
-    place.delete_claim("c").await;
-    assert_eq!(place.phase(&volume).await, None);
+    assert_eq!(setup.phase(&volume).await.as_deref(), Some("Bound"));
+    setup.delete_claim("c").await;
+    assert_eq!(setup.phase(&volume).await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_newest_default_class_counts_also_for_claims_that_waited() {
-    let place = Place::new();
+    let setup = Setup::new();
     settle().await;
-    let classes = Api::<StorageClass>::all(place.client.clone());
+    let classes = Api::<StorageClass>::all(setup.client.clone());
     classes.delete("standard", &DeleteParams::default()).await.unwrap();
-    place.claim("c", json!({})).await;
-    assert_eq!(place.shown("c").await, ["Pending", "", "", ""]);
+    setup.claim("c", json!({})).await;
+    assert_eq!(setup.shown("c").await, ["Pending", "", "", ""]);
     let default = |name: &str| json!({ "metadata": { "name": name, "annotations": { "storageclass.kubernetes.io/is-default-class": "true" } } });
-    place.class("old", default("old")).await;
-    assert_eq!(place.shown("c").await[2], "old");
+    setup.class("old", default("old")).await;
+    assert_eq!(setup.shown("c").await[2], "old");
     tokio::time::advance(std::time::Duration::from_secs(2)).await;
-    place.class("a-new", default("a-new")).await;
+    setup.class("a-new", default("a-new")).await;
     tokio::time::advance(std::time::Duration::from_secs(2)).await;
-    place.class("z-plain", json!({})).await;
-    place.claim("d", json!({})).await;
-    assert_eq!(place.shown("d").await[2], "a-new");
-    place.claim("none", json!({ "storageClassName": "" })).await;
-    assert_eq!(place.shown("none").await, ["Pending", "", "", ""], "no class is a choice, too");
+    setup.class("z-plain", json!({})).await;
+    setup.claim("d", json!({})).await;
+    assert_eq!(setup.shown("d").await[2], "a-new");
+    setup.claim("none", json!({ "storageClassName": "" })).await;
+    assert_eq!(setup.shown("none").await, ["Pending", "", "", ""], "no class is a choice, too");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_is_there_is_bound_kept_and_given_to_nobody_else() {
-    let place = Place::new();
-    place.claim("c", json!({ "storageClassName": "" })).await;
-    assert_eq!(place.shown("c").await[0], "Pending");
-    place.volume("static", json!({ "persistentVolumeReclaimPolicy": "Retain" })).await;
-    assert_eq!(place.shown("c").await, ["Bound", "static", "", "2Gi"]);
-    place.claim("late", json!({ "storageClassName": "" })).await;
-    assert_eq!(place.shown("late").await[0], "Pending");
-    place.delete_claim("c").await;
-    assert_eq!(place.phase("static").await.as_deref(), Some("Released"));
-    assert_eq!(place.shown("late").await[0], "Pending", "what was somebody's is nobody else's");
+    let setup = Setup::new();
+    setup.claim("c", json!({ "storageClassName": "" })).await;
+    assert_eq!(setup.shown("c").await[0], "Pending");
+    setup.volume("static", json!({ "persistentVolumeReclaimPolicy": "Retain" })).await;
+    assert_eq!(setup.shown("c").await, ["Bound", "static", "", "2Gi"]);
+    setup.claim("late", json!({ "storageClassName": "" })).await;
+    assert_eq!(setup.shown("late").await[0], "Pending");
+    setup.delete_claim("c").await;
+    assert_eq!(setup.phase("static").await.as_deref(), Some("Released"));
+    assert_eq!(setup.shown("late").await[0], "Pending", "what was somebody's is nobody else's");
     let free = Patch::Merge(json!({ "spec": { "claimRef": null } }));
-    place.volumes.patch("static", &PatchParams::default(), &free).await.unwrap();
-    assert_eq!(place.shown("late").await[..2], ["Bound", "static"]);
+    setup.volumes.patch("static", &PatchParams::default(), &free).await.unwrap();
+    assert_eq!(setup.shown("late").await[..2], ["Bound", "static"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn volumes_reserve_claims_and_claims_volumes() {
-    let place = Place::new();
-    place.volume("mine", json!({ "claimRef": { "namespace": "default", "name": "c" } })).await;
-    place.volume("wanted", json!({})).await;
-    assert_eq!(place.phase("mine").await.as_deref(), Some("Available"));
-    place.claim("other", json!({ "storageClassName": "" })).await;
-    assert_eq!(place.shown("other").await[1], "wanted");
-    place.claim("c", json!({ "storageClassName": "" })).await;
-    assert_eq!(place.shown("c").await[1], "mine");
-    place.claim("picky", json!({ "storageClassName": "", "volumeName": "later" })).await;
-    assert_eq!(place.shown("picky").await[0], "Pending");
-    place.volume("later", json!({})).await;
-    assert_eq!(place.shown("picky").await[..2], ["Bound", "later"]);
+    let setup = Setup::new();
+    setup.volume("mine", json!({ "claimRef": { "namespace": "default", "name": "c" } })).await;
+    setup.volume("wanted", json!({})).await;
+    assert_eq!(setup.phase("mine").await.as_deref(), Some("Available"));
+    setup.claim("other", json!({ "storageClassName": "" })).await;
+    assert_eq!(setup.shown("other").await[1], "wanted");
+    setup.claim("c", json!({ "storageClassName": "" })).await;
+    assert_eq!(setup.shown("c").await[1], "mine");
+    setup.claim("picky", json!({ "storageClassName": "", "volumeName": "later" })).await;
+    assert_eq!(setup.shown("picky").await[0], "Pending");
+    setup.volume("later", json!({})).await;
+    assert_eq!(setup.shown("picky").await[..2], ["Bound", "later"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_grows_where_its_class_lets_it() {
-    let place = Place::new();
-    place.class("fixed", json!({})).await;
-    place.claim("c", json!({})).await;
-    place.claim("f", json!({ "storageClassName": "fixed" })).await;
+    let setup = Setup::new();
+    setup.class("fixed", json!({})).await;
+    setup.claim("c", json!({})).await;
+    setup.claim("f", json!({ "storageClassName": "fixed" })).await;
     let grow = Patch::Merge(json!({ "spec": { "resources": { "requests": { "storage": "3Gi" } } } }));
-    let volume = place.shown("c").await[1].clone();
-    place.claims.patch("c", &PatchParams::default(), &grow).await.unwrap();
-    assert_eq!(place.shown("c").await[3], "3Gi");
-    let capacity = place.volumes.get(&volume).await.unwrap().spec.unwrap().capacity.unwrap();
+    let volume = setup.shown("c").await[1].clone();
+    setup.claims.patch("c", &PatchParams::default(), &grow).await.unwrap();
+    assert_eq!(setup.shown("c").await[3], "3Gi");
+    let capacity = setup.volumes.get(&volume).await.unwrap().spec.unwrap().capacity.unwrap();
     assert_eq!(capacity["storage"].0, "3Gi");
-    if place.claims.patch("f", &PatchParams::default(), &grow).await.is_ok() {
-        assert_eq!(place.shown("f").await[3], "1Gi");
+    if setup.claims.patch("f", &PatchParams::default(), &grow).await.is_ok() {
+        assert_eq!(setup.shown("f").await[3], "1Gi");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_volume_is_gone_is_lost() {
-    let place = Place::new();
-    place.claim("c", json!({})).await;
-    let volume = place.shown("c").await[1].clone();
+    let setup = Setup::new();
+    setup.claim("c", json!({})).await;
+    let volume = setup.shown("c").await[1].clone();
     let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-    place.volumes.patch(&volume, &PatchParams::default(), &free).await.unwrap();
-    place.volumes.delete(&volume, &DeleteParams::default()).await.unwrap();
-    assert_eq!(place.shown("c").await[0], "Lost");
+    setup.volumes.patch(&volume, &PatchParams::default(), &free).await.unwrap();
+    setup.volumes.delete(&volume, &DeleteParams::default()).await.unwrap();
+    assert_eq!(setup.shown("c").await[0], "Lost");
 }

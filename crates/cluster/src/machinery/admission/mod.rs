@@ -8,11 +8,12 @@ mod conditions;
 pub mod https;
 mod question;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::answer::Refusal;
@@ -272,7 +273,7 @@ fn allowed(name: &str, response: &Value) -> Result<Allowed, Refusal> {
 }
 
 fn lock<T>(state: &Mutex<State>, look: impl FnOnce(&mut State) -> T) -> T {
-    look(&mut state.lock().unwrap_or_else(PoisonError::into_inner))
+    look(&mut state.lock())
 }
 
 #[cfg(test)]

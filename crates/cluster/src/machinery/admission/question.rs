@@ -14,22 +14,13 @@ use super::super::stored::Stored;
 use super::GROUP;
 use crate::kinds::{Action, Kind};
 
-/// What is done to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is done to an object, as rules of webhooks spell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "UPPERCASE")]
 pub(super) enum Operation {
     Create,
     Update,
     Delete,
-}
-
-impl Operation {
-    fn name(self) -> &'static str {
-        match self {
-            Operation::Create => "CREATE",
-            Operation::Update => "UPDATE",
-            Operation::Delete => "DELETE",
-        }
-    }
 }
 
 /// A webhook that wants to be asked, and the version of the kind in which it does.
@@ -179,7 +170,7 @@ impl<'a> Question<'a> {
             "Cluster" => !self.kind.namespaced,
             _ => true,
         };
-        names("/operations", self.operation.name())
+        names("/operations", self.operation.into())
             && names("/apiGroups", &self.kind.group)
             && names("/apiVersions", version)
             && is_resource
@@ -209,7 +200,7 @@ impl<'a> Question<'a> {
         let mut request = json!({
             "uid": uid, "kind": gvk(version), "resource": resource(version),
             "requestKind": gvk(self.version), "requestResource": resource(self.version),
-            "name": self.key.name, "operation": self.operation.name(),
+            "name": self.key.name, "operation": <&str>::from(self.operation),
             "userInfo": { "username": "admin", "groups": ["system:masters", "system:authenticated"] },
             "object": shown(self.object.as_deref()), "oldObject": shown(self.before.as_deref()),
             "dryRun": is_dry, "options": self.options,

@@ -152,13 +152,9 @@ impl Managers {
 }
 
 fn entry(name: &Name, owned: &Owned) -> Value {
-    let operation = match name.operation {
-        Operation::Apply => "Apply",
-        Operation::Update => "Update",
-    };
     let mut entry = json!({
         "manager": name.manager,
-        "operation": operation,
+        "operation": <&str>::from(name.operation),
         "apiVersion": owned.api_version,
         "fieldsType": "FieldsV1",
         "fieldsV1": owned.set.encode(),

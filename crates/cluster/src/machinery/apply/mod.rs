@@ -15,7 +15,7 @@ mod typed;
 use std::{collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::schema::{Cause, Origin, Schema};
 use fields::Changes;
@@ -45,8 +45,8 @@ const UNOWNED: [&[&str]; 12] = [
     &["metadata", "resourceVersion"],
 ];
 
-/// How a manager writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// How a manager writes, as `managedFields` spells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 pub enum Operation {
     /// Server-side apply.
     Apply,
@@ -253,15 +253,33 @@ pub fn track(
 /// An object as it is to be stored: one that differs only in when its managers wrote does not differ. Their order, which
 /// is one of times, counts, as it does in Kubernetes: an apply that changes nothing is a write when it changes that.
 pub fn without_needless_times(before: &Value, after: Value) -> Value {
-    let timeless = |object: &Value| {
-        let mut object = object.clone();
-        let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
-        for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
-            entry.remove("time");
+    if is_same_but(&["metadata", "managedFields"], before, &after) { before.clone() } else { after }
+}
+
+/// Whether two objects are the same but for the times of the entries in the list at this path.
+fn is_same_but(path: &[&str], before: &Value, after: &Value) -> bool {
+    match (path, before, after) {
+        ([field, rest @ ..], Value::Object(before), Value::Object(after)) => {
+            before.len() == after.len()
+                && before.iter().zip(after).all(|((name, was), (other, is))| {
+                    let is_same = || if name == field { is_same_but(rest, was, is) } else { was == is };
+                    name == other && is_same()
+                })
         }
-        object
-    };
-    if timeless(before) == timeless(&after) { before.clone() } else { after }
+        ([], Value::Array(before), Value::Array(after)) => {
+            before.len() == after.len()
+                && before.iter().zip(after).all(|(was, is)| match (was, is) {
+                    (Value::Object(was), Value::Object(is)) => {
+                        fn timeless(entry: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
+                            entry.iter().filter(|(name, _)| *name != "time")
+                        }
+                        timeless(was).eq(timeless(is))
+                    }
+                    (was, is) => was == is,
+                })
+        }
+        (_, before, after) => before == after,
+    }
 }
 
 /// Makes a writer own what it changed, and nobody else.
@@ -354,7 +372,7 @@ fn managers_of_write(before: Option<&Value>, after: &Value, manager: &Manager) -
     // An empty list, or one empty entry, asks to forget them.
     match listed.and_then(Value::as_array).map(Vec::as_slice) {
         Some([]) => return Managers::default(),
-        Some([only]) if only.as_object().is_some_and(serde_json::Map::is_empty) => {
+        Some([only]) if only.as_object().is_some_and(Map::is_empty) => {
             return Managers::default();
         }
         _ => {}
@@ -374,7 +392,7 @@ fn forget_managers(object: &mut Value) {
 
 fn remember_managers(object: &mut Value, managers: &Managers) {
     let (Some(object), Some(entries)) = (object.as_object_mut(), managers.encode()) else { return };
-    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     if let Some(metadata) = metadata.as_object_mut() {
         metadata.insert("managedFields".to_owned(), entries);
     }

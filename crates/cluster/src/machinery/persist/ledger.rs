@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use futures::future::BoxFuture;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use redb::Database;
 use tokio::sync::watch;
 
@@ -32,15 +33,14 @@ struct Desk {
 
 impl Desk {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Each note is taken whole.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     /// What has come together; nothing once there will be no more.
     fn next(&self) -> Option<Waiting> {
         let idle = |waiting: &mut Waiting| waiting.objects.is_empty() && !waiting.is_closing;
-        let waiting = self.bell.wait_while(self.lock(), idle);
-        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.lock();
+        self.bell.wait_while(&mut waiting, idle);
         if waiting.objects.is_empty() {
             return None;
         }

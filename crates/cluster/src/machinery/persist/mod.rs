@@ -36,14 +36,10 @@ const VERSIONS_LEFT_OUT: u64 = 1 << 20;
 pub enum OpenError {
     /// Another process has it open.
     #[error("{} is in use by another process", file.display())]
-    InUse {
-        /// The file.
-        file: PathBuf,
-    },
+    InUse { file: PathBuf },
     /// The file, or the folder that it is in, cannot be used.
     #[error("cannot use {}: {source}", file.display())]
     Unusable {
-        /// The file.
         file: PathBuf,
         /// Why.
         source: io::Error,
@@ -51,7 +47,6 @@ pub enum OpenError {
     /// The file is of a later format than is known here.
     #[error("{} was written by a newer version of this program (format {found}, known is {known})", file.display())]
     Newer {
-        /// The file.
         file: PathBuf,
         /// Its format.
         found: u64,
@@ -61,7 +56,6 @@ pub enum OpenError {
     /// The file is damaged.
     #[error("{} is damaged and was left as it is ({why}); a copy is in {}", file.display(), copy.display())]
     Damaged {
-        /// The file.
         file: PathBuf,
         /// Where a copy of it is.
         copy: PathBuf,

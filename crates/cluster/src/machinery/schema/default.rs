@@ -12,9 +12,9 @@ pub(super) fn default(value: &mut Value, view: View<'_>, origin: Origin) {
                 drop_nulls(fields, view, origin);
             }
             for (name, property) in view.properties() {
-                let missing =
-                    fields.get(name).is_none_or(|value| value.is_null() && !property.node().nullable);
-                if let Some(standard) = property.edge().default.as_ref().filter(|_| missing) {
+                // Few properties have one, so the others are not looked for in the object.
+                let Some(standard) = &property.edge().default else { continue };
+                if fields.get(name).is_none_or(|value| value.is_null() && !property.node().nullable) {
                     fields.insert(name.to_owned(), standard.clone());
                 }
             }

@@ -6,7 +6,7 @@ use super::{Kind, Others, View, quantity};
 use crate::machinery::go;
 
 /// Where a value stands: the Go struct, and the fields that lead to it from the outermost one.
-struct Place<'a> {
+struct GoField<'a> {
     strct: &'a str,
     path: String,
 }
@@ -14,14 +14,14 @@ struct Place<'a> {
 /// The first complaint, if there is any.
 pub(super) fn mistyped(object: &Value, view: View<'_>) -> Option<String> {
     let strct = view.node().go.as_ref().map_or("", |go| &go.name);
-    check(object, view, &Place { strct, path: String::new() }, None)
+    check(object, view, &GoField { strct, path: String::new() }, None)
 }
 
-fn check(value: &Value, view: View<'_>, at: &Place<'_>, named: Option<&str>) -> Option<String> {
+fn check(value: &Value, view: View<'_>, at: &GoField<'_>, named: Option<&str>) -> Option<String> {
     let node = view.node();
     let wrong = |what: &str| {
         let wanted = named.map_or_else(|| type_name(view), str::to_owned);
-        let Place { strct, path } = at;
+        let GoField { strct, path } = at;
         let place =
             if strct.is_empty() { "value".to_owned() } else { format!("struct field {strct}.{path}") };
         Some(format!("json: cannot unmarshal {what} into Go {place} of type {wanted}"))
@@ -37,15 +37,15 @@ fn check(value: &Value, view: View<'_>, at: &Place<'_>, named: Option<&str>) -> 
                 let strct = go.map_or(at.strct, |go| &go.name);
                 let path = if at.path.is_empty() { name.clone() } else { format!("{}.{name}", at.path) };
                 let named = go.and_then(|go| go.types.get(name)).map(String::as_str);
-                return check(field, property, &Place { strct, path }, named);
+                return check(field, property, &GoField { strct, path }, named);
             }
-            check(field, view.other()?, &Place { strct: at.strct, path: at.path.clone() }, None)
+            check(field, view.other()?, &GoField { strct: at.strct, path: at.path.clone() }, None)
         }),
         (Value::Array(items), Kind::Array) => {
             let view = view.items()?;
             items
                 .iter()
-                .find_map(|item| check(item, view, &Place { strct: at.strct, path: at.path.clone() }, None))
+                .find_map(|item| check(item, view, &GoField { strct: at.strct, path: at.path.clone() }, None))
         }
         (_, Kind::Quantity) => {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

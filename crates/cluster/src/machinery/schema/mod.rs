@@ -22,7 +22,10 @@ mod rules;
 mod steps;
 mod validate;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use serde_json::{Map, Value};
 
@@ -98,7 +101,13 @@ pub struct DefinitionsError(#[from] serde_json::Error);
 impl Definitions {
     /// Those of the built-in kinds.
     pub fn built_in() -> Result<Self, DefinitionsError> {
-        Self::parse(BUILT_IN)
+        // Read once for all servers of a process: simulations start thousands of them.
+        static READ: OnceLock<Definitions> = OnceLock::new();
+        if let Some(read) = READ.get() {
+            return Ok(read.clone());
+        }
+        let read = Self::parse(BUILT_IN)?;
+        Ok(READ.get_or_init(|| read).clone())
     }
 
     /// Reads definitions, a JSON object by name.

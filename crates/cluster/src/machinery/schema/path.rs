@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// One step down into an object.
+/// One segment of the way down into an object.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum Segment {
     Field(String),
     Index(usize),
     Key(String),
@@ -19,30 +19,30 @@ pub struct Path(Option<Arc<Link>>);
 #[derive(Debug, PartialEq, Eq)]
 struct Link {
     above: Path,
-    step: Step,
+    segment: Segment,
 }
 
 impl Path {
     /// A field of the object here.
     #[must_use]
     pub fn field(&self, name: &str) -> Path {
-        self.then(Step::Field(name.to_owned()))
+        self.then(Segment::Field(name.to_owned()))
     }
 
     /// An item of the list here.
     #[must_use]
     pub fn index(&self, index: usize) -> Path {
-        self.then(Step::Index(index))
+        self.then(Segment::Index(index))
     }
 
     /// An entry of the map here.
     #[must_use]
     pub fn key(&self, key: &str) -> Path {
-        self.then(Step::Key(key.to_owned()))
+        self.then(Segment::Key(key.to_owned()))
     }
 
-    fn then(&self, step: Step) -> Path {
-        Path(Some(Arc::new(Link { above: self.clone(), step })))
+    fn then(&self, segment: Segment) -> Path {
+        Path(Some(Arc::new(Link { above: self.clone(), segment })))
     }
 }
 
@@ -50,11 +50,11 @@ impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(link) = &self.0 else { return Ok(()) };
         link.above.fmt(f)?;
-        match &link.step {
-            Step::Field(name) if link.above.0.is_none() => write!(f, "{name}"),
-            Step::Field(name) => write!(f, ".{name}"),
-            Step::Index(index) => write!(f, "[{index}]"),
-            Step::Key(key) => write!(f, "[{key}]"),
+        match &link.segment {
+            Segment::Field(name) if link.above.0.is_none() => write!(f, "{name}"),
+            Segment::Field(name) => write!(f, ".{name}"),
+            Segment::Index(index) => write!(f, "[{index}]"),
+            Segment::Key(key) => write!(f, "[{key}]"),
         }
     }
 }

@@ -9,11 +9,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
@@ -46,7 +47,6 @@ pub type Stream = Box<dyn Connection>;
 
 /// What connects: a [`Network`], or real sockets where pods have some.
 pub trait Transport: std::fmt::Debug + Send + Sync {
-    /// Connects to an address.
     fn connect(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Stream>>;
 }
 
@@ -279,8 +279,8 @@ impl Network {
 }
 
 fn locked(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
-    // Nothing is left half done between two statements that could panic.
-    table.lock().unwrap_or_else(PoisonError::into_inner)
+    // Not poisoned by a panic elsewhere: nothing is left half done between two statements that could panic.
+    table.lock()
 }
 
 impl Transport for Network {

@@ -8,7 +8,6 @@ use serde::Deserialize;
 use super::super::watch::{Key, Row};
 use super::Endpoint;
 
-/// One service.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "wire::Service")]
 pub(in super::super) struct Service {

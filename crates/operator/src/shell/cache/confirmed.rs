@@ -17,28 +17,22 @@ use crate::shell::api::Kind;
 pub enum Part {
     /// The sets of a rollout group.
     Group {
-        /// The namespace.
         namespace: Arc<str>,
         /// The group's name.
         group: Arc<str>,
     },
-    /// One set.
     Set {
-        /// The namespace.
         namespace: Arc<str>,
-        /// The set's name.
         name: Arc<str>,
     },
     /// The pods that a set controls.
     Pods {
-        /// The namespace.
         namespace: Arc<str>,
         /// The set's UID.
         owner: Arc<str>,
     },
     /// The objects of a kind in a namespace.
     Namespace {
-        /// The kind.
         kind: Kind,
         /// The namespace; empty for a kind whose objects are in none.
         namespace: Arc<str>,
@@ -71,7 +65,6 @@ impl Part {
         }
     }
 
-    /// Its namespace.
     pub fn namespace(&self) -> &Arc<str> {
         match self {
             Self::Group { namespace, .. }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sts_plus_planner::pod::PodRow;
 use sts_plus_planner::set::SetRow;
-use sts_plus_planner::statefulset::world::{ClaimRow, Design, Features, Memory, RevisionRow, World};
+use sts_plus_planner::statefulset::world::{ClaimRow, Features, Memory, RevisionRow, SetSpec, World};
 
 use super::revisions::Revision;
 use super::store::{Name, Store, Touched};
@@ -29,28 +29,28 @@ impl Store {
         let rows = self.rows();
         let key = (Arc::clone(namespace), Arc::clone(name));
         let set = Arc::clone(rows.sets.get(&key)?);
-        let design = Arc::clone(rows.sets.design(&key)?);
+        let spec = Arc::clone(rows.sets.spec(&key)?);
         // Whoever may write pods elsewhere can write any UID into them.
         let here = |pod: &&Arc<PodRow>| pod.namespace == set.namespace;
         let pods = rows.pods.of(&set.uid).iter().filter(here).cloned().collect();
         let ownerless = rows.pods.ownerless(namespace);
         let orphans = ownerless.filter(|pod| set.selector.matches(|key| pod.label(key))).cloned().collect();
-        let stems = design.claim_templates.iter().map(|template| format!("{}-{name}", template.name));
+        let stems = spec.claim_templates.iter().map(|template| format!("{}-{name}", template.name));
         let claims = stems.map(|stem| rows.claims.of(namespace, &stem)).collect();
         let revisions = rows.revisions.of(namespace, &set.uid, &set.selector);
-        Some(World { set, design, pods, orphans, claims, revisions, memory, features })
+        Some(World { set, spec, pods, orphans, claims, revisions, memory, features })
     }
 
     /// All sets that can be read, by namespace and name.
     pub fn controlled(&self) -> Vec<(Arc<str>, Arc<str>)> {
-        let mut names: Vec<_> = self.rows().sets.designed().cloned().collect();
+        let mut names: Vec<_> = self.rows().sets.specified().cloned().collect();
         names.sort();
         names
     }
 
     /// What only the controller of a set needs of it; `None` where there is no such set, or it cannot be read.
-    pub fn design(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<Arc<Design>> {
-        self.rows().sets.design(&(Arc::clone(namespace), Arc::clone(name))).cloned()
+    pub fn set_spec(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<Arc<SetSpec>> {
+        self.rows().sets.spec(&(Arc::clone(namespace), Arc::clone(name))).cloned()
     }
 
     /// The revision with the highest number among those that a set controls.
@@ -73,8 +73,8 @@ impl Rows {
         let stem = split_ordinal(&claim.name).map_or("", |(stem, _)| stem);
         let by_name = stem.match_indices('-').filter_map(|(dash, _)| {
             let (template, name) = (stem.get(..dash)?, stem.get(dash + 1..)?);
-            let design = self.sets.design(&(Arc::clone(namespace), Arc::from(name)))?;
-            design.claim_templates.iter().any(|known| *known.name == *template).then(|| set(name))?
+            let spec = self.sets.spec(&(Arc::clone(namespace), Arc::from(name)))?;
+            spec.claim_templates.iter().any(|known| *known.name == *template).then(|| set(name))?
         });
         let by_owner = claim.owners.iter().filter_map(|owner| match &*owner.kind {
             "StatefulSet" => set(&owner.name).filter(|set| *set.uid == *owner.uid),

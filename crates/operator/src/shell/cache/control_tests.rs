@@ -64,7 +64,11 @@ fn woken(touched: Vec<Touched>) -> Vec<String> {
             Touched::Set { set, .. }
             | Touched::Respecified { set, .. }
             | Touched::Surroundings { set, .. } => set.to_string(),
-            Touched::Rollout { .. } | Touched::Object { .. } | Touched::Confirmed => {
+            Touched::Rollout { .. }
+            | Touched::Scaling { .. }
+            | Touched::Extended { .. }
+            | Touched::Object { .. }
+            | Touched::Confirmed => {
                 panic!("there are none")
             }
         })

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sts_plus_api::keys;
-use sts_plus_planner::planted::{self, Bug};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -30,7 +29,7 @@ const IDLE_LIMIT: Duration = Duration::from_secs(150);
 /// A list that sends nothing for that long has lost its connection.
 const LIST_IDLE_LIMIT: Duration = Duration::from_secs(30);
 
-/// From this failure on in a row, what is the matter is logged as an error: the first ones may be a restart.
+/// From this consecutive failure on, what is the matter is logged as an error: the first ones may be a restart.
 const LOUD_AFTER_FAILURES: u32 = 3;
 
 /// How long after its definition a kind is seen at the latest: four requests a minute where nobody uses it.
@@ -81,7 +80,7 @@ impl Source {
         }
     }
 
-    /// Follows for ever; every failure is reported and tried again.
+    /// Follows for ever; every failure is reported and retried.
     pub(super) async fn follow(mut self) {
         let mut wanted = self.cache.wanted(self.number);
         loop {
@@ -93,9 +92,6 @@ impl Source {
             };
             match followed {
                 Ok(()) => self.failures = 0,
-                Err(ApiError::Gone(_)) if planted::has(Bug::GoneWithoutList) => {
-                    self.version = Some(String::new());
-                }
                 Err(error @ ApiError::Gone(_)) if self.version.is_some() => {
                     self.doubt(format!("cannot follow {} from where it was: {error}", self.handling.kind));
                     self.version = None;
@@ -108,7 +104,7 @@ impl Source {
                 }
                 // The feature for streamed lists is off, or the server is too old to know it.
                 Err(ApiError::Refused { code: 400 | 422, .. }) if self.streams && self.version.is_none() => {
-                    tracing::info!(resource = %self.handling.kind, "the server does not stream lists: paging instead");
+                    tracing::info!(resource = %self.handling.kind, "the API server does not support streaming lists; listing in pages");
                     self.streams = false;
                 }
                 Err(error) => self.wait_after(&error).await,
@@ -145,7 +141,7 @@ impl Source {
         let query = [
             ("sendInitialEvents", "true"),
             ("resourceVersionMatch", "NotOlderThan"),
-            ("resourceVersion", if planted::has(Bug::StaleFirstLists) { "0" } else { "" }),
+            ("resourceVersion", ""),
             ("allowWatchBookmarks", "true"),
             ("timeoutSeconds", WATCH_SECONDS),
         ];
@@ -227,8 +223,7 @@ impl Source {
 
     async fn drain(&mut self, mut lines: Lines) -> Result<(), ApiError> {
         let mut silent = true;
-        let patience = if planted::has(Bug::DeadWatchTrusted) { Duration::MAX } else { IDLE_LIMIT };
-        while let Some(line) = lines.next(patience).await? {
+        while let Some(line) = lines.next(IDLE_LIMIT).await? {
             if let Taken::Bookmark { version, .. } = self.take(&line)? {
                 self.cache.store.reach(self.handling.kind, self.namespace.as_deref(), &version);
                 self.version = Some(version);
@@ -423,7 +418,7 @@ fn remedy(error: &ApiError) -> &'static str {
             "grant the verbs list and watch as the chart's role does, or name the permitted namespaces with --namespace"
         }
         ApiError::NotFound(_) => "is this address a Kubernetes API server of version 1.33 or later?",
-        _ => "is the API server up and reachable from here? Trying again",
+        _ => "is the API server up and reachable from here? Retrying",
     }
 }
 

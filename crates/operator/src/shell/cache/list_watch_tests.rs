@@ -346,6 +346,29 @@ async fn a_missing_permission_is_told_with_what_to_do() {
     assert_eq!(followed.cache.trouble(), None);
 }
 
+/// Objects and their sets are followed alike: nothing is planned before each has been listed.
+#[tokio::test(start_paused = true)]
+async fn d_c3_v11_a_list_that_the_server_cannot_answer_is_reported_and_retried() {
+    let unavailable = || json!({ "kind": "Status", "code": 503, "message": "etcd is not available" });
+    let server = Server::new([
+        Script::Document(503, unavailable()),
+        Script::Document(503, unavailable()),
+        Script::Open(vec![event("ADDED", &pod("a-0", 3)), end_of_list("9")]),
+    ]);
+    let followed = Followed::new(&server);
+    let mut told = None;
+    while told.is_none() {
+        assert!(!followed.cache.has_completed(Cache::first_round()));
+        told = followed.cache.trouble();
+        tokio::task::yield_now().await;
+    }
+    let told = told.unwrap();
+    assert!(told.contains("pods") && told.contains("etcd is not available"), "{told}");
+    followed.listed().await;
+    assert_eq!((followed.store().count(Kind::Pod), server.asked().len()), (1, 3));
+    assert_eq!(followed.cache.trouble(), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_resync_lists_again_although_the_watch_is_well() {
     let server = Server::new([

@@ -7,15 +7,20 @@
 mod claims;
 mod confirmed;
 mod control;
+mod extended;
 mod freshness;
 mod intern;
 mod list_watch;
+mod locks;
 mod object;
 mod others;
+mod owned;
 mod pages;
 mod pods;
 mod revisions;
 mod rollouts;
+mod scaling;
+mod services;
 mod sets;
 mod store;
 mod tables;
@@ -34,7 +39,6 @@ pub use freshness::{Doubt, SILENCE_LIMIT};
 pub(super) use object::ReadObject;
 pub(super) use pages::Pages;
 pub use store::{Seen, Store, Touched, is_older};
-use sts_plus_planner::planted::{self, Bug};
 
 use super::api::{Api, Kind};
 use super::events::Recorder;
@@ -54,10 +58,8 @@ pub enum Scope {
     Namespaces(Vec<String>),
 }
 
-/// What is followed.
 #[derive(Clone, Copy, Debug)]
 pub struct Followed<'a> {
-    /// The kinds.
     pub kinds: &'a [Handling],
     /// Where.
     pub scope: &'a Scope,
@@ -168,9 +170,6 @@ impl Cache {
 
     /// Why rows of these resources in a namespace may be stale; `None` where every source of them is confirmed.
     pub fn doubt(&self, reads: &[Kind], namespace: &str) -> Option<Doubt> {
-        if planted::has(Bug::StaleViewTrusted) {
-            return None;
-        }
         self.freshness.doubt(reads, namespace)
     }
 
@@ -189,7 +188,6 @@ impl Cache {
         }
     }
 
-    /// The rows.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }

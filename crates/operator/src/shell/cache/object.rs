@@ -57,7 +57,6 @@ impl<R> Parsed<R> {
 }
 
 impl ReadObject {
-    /// Its name.
     pub(in crate::shell) fn name(&self) -> &Arc<str> {
         &self.name.1
     }

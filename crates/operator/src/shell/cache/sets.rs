@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sts_plus_planner::disruption::MAX_MEMBERS;
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::set::SetRow;
-use sts_plus_planner::statefulset::world::Design;
+use sts_plus_planner::statefulset::world::SetSpec;
 
 use super::confirmed::Part;
 use super::intern::Interner;
@@ -23,11 +23,13 @@ type Groups = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
 pub(super) struct Sets {
     rows: HashMap<Name, Arc<SetRow>>,
     /// Of the sets that could be read, while sets are controlled.
-    designs: HashMap<Name, Arc<Design>>,
+    specs: HashMap<Name, Arc<SetSpec>>,
     names: HashMap<Arc<str>, Name>,
     groups: HashMap<Arc<str>, Groups>,
     /// The sets that carry the mark of a PhasedRollout, by the namespace and name of that rollout.
     marked: HashMap<Name, BTreeSet<Arc<str>>>,
+    /// The sets of ExtendedStatefulSets, by the namespace and name of the object.
+    children: HashMap<Name, BTreeSet<Arc<str>>>,
 }
 
 impl Sets {
@@ -49,13 +51,13 @@ impl Sets {
         self.rows.values()
     }
 
-    pub(super) fn design(&self, name: &Name) -> Option<&Arc<Design>> {
-        self.designs.get(name)
+    pub(super) fn spec(&self, name: &Name) -> Option<&Arc<SetSpec>> {
+        self.specs.get(name)
     }
 
-    /// The names of those that have a design, in no order.
-    pub(super) fn designed(&self) -> impl Iterator<Item = &Name> {
-        self.designs.keys()
+    /// The names of those that have a spec, in no order.
+    pub(super) fn specified(&self) -> impl Iterator<Item = &Name> {
+        self.specs.keys()
     }
 
     /// The names of the sets of a group.
@@ -96,13 +98,28 @@ impl Sets {
         self.marked.get(&rollout).into_iter().flatten()
     }
 
-    fn insert(&mut self, name: &Name, row: Arc<SetRow>, design: Option<Arc<Design>>) {
+    /// The sets of the ExtendedStatefulSets of this name, by name.
+    pub(super) fn children(
+        &self,
+        namespace: &Arc<str>,
+        owner: &Arc<str>,
+    ) -> impl Iterator<Item = &Arc<SetRow>> {
+        let names = self.children.get(&(Arc::clone(namespace), Arc::clone(owner))).into_iter().flatten();
+        let namespace = Arc::clone(namespace);
+        names.filter_map(move |set| self.rows.get(&(Arc::clone(&namespace), Arc::clone(set))))
+    }
+
+    fn insert(&mut self, name: &Name, row: Arc<SetRow>, spec: Option<Arc<SetSpec>>) {
         if let Some(mark) = &row.steering.phased_rollout {
             let rollout = (Arc::clone(&row.namespace), Arc::from(&**mark));
             self.marked.entry(rollout).or_default().insert(Arc::clone(&row.name));
         }
-        if let Some(design) = design {
-            self.designs.insert(name.clone(), design);
+        if let Some(child) = &row.child {
+            let owner = (Arc::clone(&row.namespace), Arc::clone(&child.owner_name));
+            self.children.entry(owner).or_default().insert(Arc::clone(&row.name));
+        }
+        if let Some(spec) = spec {
+            self.specs.insert(name.clone(), spec);
         }
         if let Some(group) = &row.group {
             let groups = self.groups.entry(Arc::clone(&row.namespace)).or_default();
@@ -115,9 +132,18 @@ impl Sets {
     fn take_out(&mut self, name: &Name) -> Option<Arc<SetRow>> {
         let row = self.rows.remove(name)?;
         self.names.remove(&row.uid);
-        self.designs.remove(name);
+        self.specs.remove(name);
         if let Some(group) = &row.group {
             self.leave_group(&row, group);
+        }
+        if let Some(child) = &row.child {
+            let owner = (Arc::clone(&row.namespace), Arc::clone(&child.owner_name));
+            if let Some(sets) = self.children.get_mut(&owner) {
+                sets.remove(&row.name);
+                if sets.is_empty() {
+                    self.children.remove(&owner);
+                }
+            }
         }
         if let Some(mark) = &row.steering.phased_rollout {
             let rollout = (Arc::clone(&row.namespace), Arc::from(&**mark));
@@ -154,14 +180,14 @@ impl Table for Sets {
             Err(undecodable) => {
                 let row = wire::unreadable_set(json, interner);
                 let version = row.as_ref().map(|row| row.resource_version.clone());
-                let row = row.map(|row| Box::new(ReadSet { row, design: None }));
+                let row = row.map(|row| Box::new(ReadSet { row, spec: None }));
                 Parsed { version, row, ..Parsed::from(Err(undecodable)) }
             }
         }
     }
 
     fn upsert(rows: &mut Rows, name: &Name, _: Option<&str>, read: Option<Self::Read>) -> Vec<Touched> {
-        let (row, design) = read.map(|read| (read.row, read.design)).unzip();
+        let (row, spec) = read.map(|read| (read.row, read.spec)).unzip();
         let before = rows.sets.get(name);
         let known = before.zip(row.as_ref()).is_some_and(|(before, row)| {
             // Versions grow over all objects of a kind: a former set of the name is older, too.
@@ -183,8 +209,8 @@ impl Table for Sets {
         // Whose mark was removed has one set less to release.
         touched.extend(unmarked);
         if let Some(row) = row {
-            let (row, design) = (Arc::new(row), design.flatten());
-            if design.is_some() && !as_before {
+            let (row, spec) = (Arc::new(row), spec.flatten());
+            if spec.is_some() && !as_before {
                 // First, so that the pass which it asks for is not under way already when it does.
                 touched.insert(0, Touched::respecified(&row));
             }
@@ -192,7 +218,7 @@ impl Table for Sets {
             if !touched.contains(&now) {
                 touched.push(now);
             }
-            rows.sets.insert(name, row, design);
+            rows.sets.insert(name, row, spec);
         }
         touched
     }
@@ -227,7 +253,7 @@ fn parts(row: &SetRow) -> Vec<Part> {
 }
 
 impl Rows {
-    /// What happens to a set also concerns the rollouts that name it, and those that name another set of its group: the
+    /// What happens to a set also concerns the policy that scales it, the rollouts that name it, and those that name another set of its group: the
     /// gatekeeper may hold them because of this one. In a group that has too many sets none is held because of another;
     /// the set that leaves it as one too many wakes them all.
     pub(super) fn spread(&self, touched: &mut Vec<Touched>) {
@@ -235,6 +261,7 @@ impl Rows {
         for touched in touched.iter() {
             let Touched::Set { namespace, set, group } = touched else { continue };
             concerned.extend(self.rollouts.about(namespace, set));
+            concerned.extend(self.scaling.about(namespace, set));
             let row = self.sets.get(&(Arc::clone(namespace), Arc::clone(set)));
             concerned.extend(row.and_then(|row| self.marker(row)));
             let group = group.as_ref().filter(|_| self.rollouts.len() > 0);

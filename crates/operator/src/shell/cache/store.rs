@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
+use sts_plus_api::extended::Group;
 use sts_plus_planner::health::Member;
 use sts_plus_planner::phased_rollout::row::RolloutRow;
 use sts_plus_planner::plan::{Kind, Object};
@@ -42,26 +43,33 @@ pub enum Touched {
         /// The set's name.
         set: Arc<str>,
     },
-    /// An object of a kind that has no table of its own.
+    /// A Service, or an object of a kind that has no table of its own.
     Object {
-        /// Its kind.
         kind: Kind,
         /// Its namespace; empty where it is in none.
         namespace: Arc<str>,
-        /// Its name.
         name: Arc<str>,
-        /// The UID of the object that controls it, or did.
+        /// The UID of the object that controls it, or did; of a Service that was left behind the path of the object.
         owner: Option<Arc<str>>,
     },
-    /// A source is confirmed, so that what was refused because of it may be tried again.
+    /// A source is confirmed, so that what was refused because of it may be retried.
     Confirmed,
-    /// A PhasedRollout: itself, its set, or another one with the same target has changed.
-    Rollout {
-        /// Its namespace.
+    /// An ExtendedStatefulSet.
+    Extended {
+        /// Its API group.
+        group: Group,
         namespace: Arc<str>,
-        /// Its name.
         name: Arc<str>,
     },
+    /// A ScalingPolicy: itself, its set, or another one with the same target has changed.
+    Scaling {
+        /// The policy's namespace.
+        namespace: Arc<str>,
+        /// The policy's name.
+        name: Arc<str>,
+    },
+    /// A PhasedRollout: itself, its set, or another one with the same target has changed.
+    Rollout { namespace: Arc<str>, name: Arc<str> },
 }
 
 impl Touched {
@@ -197,7 +205,6 @@ impl Store {
         all
     }
 
-    /// One set.
     pub fn set(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<Arc<SetRow>> {
         self.rows().sets.get(&(Arc::clone(namespace), Arc::clone(name))).cloned()
     }
@@ -307,9 +314,7 @@ impl Store {
 /// An object as the cache last saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Its UID.
     pub uid: Box<str>,
-    /// Its version.
     pub resource_version: Box<str>,
     /// Whether it has a deletion timestamp.
     pub terminating: bool,
@@ -334,7 +339,7 @@ impl Rows {
         self.seen(kind, name).is_some_and(|cached| is_older(version, cached.resource_version))
     }
 
-    fn with_pods(&self, set: &Arc<SetRow>) -> (Arc<SetRow>, Vec<Arc<PodRow>>) {
+    pub(super) fn with_pods(&self, set: &Arc<SetRow>) -> (Arc<SetRow>, Vec<Arc<PodRow>>) {
         (Arc::clone(set), self.pods.of(&set.uid).to_vec())
     }
 }

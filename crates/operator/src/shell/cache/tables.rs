@@ -10,12 +10,16 @@ use sts_plus_planner::metadata::MetadataRow;
 
 use super::claims::Claims;
 use super::confirmed::{Floors, Part};
+use super::extended::Extended;
 use super::intern::Interner;
+use super::locks::Locks;
 use super::object::{Parsed, ReadObject};
 use super::others::Others;
 use super::pods::Pods;
 use super::revisions::Revisions;
 use super::rollouts::Rollouts;
+use super::scaling::Scaling;
+use super::services::Services;
 use super::sets::Sets;
 use super::store::{Name, Seen, Touched};
 use super::wire::Extent;
@@ -71,7 +75,6 @@ impl From<Glance<'_>> for Seen {
 
 macro_rules! tables {
     ($($kind:ident => $field:ident: $table:ty,)+) => {
-        /// All rows.
         #[derive(Debug, Default)]
         pub(super) struct Rows {
             $(pub(super) $field: $table,)+
@@ -158,6 +161,11 @@ tables! {
     StatefulSet => sets: Sets,
     Pod => pods: Pods,
     PhasedRollout => rollouts: Rollouts,
+    Extended => extended: Extended<false>,
+    FissileExtended => fissile: Extended<true>,
+    ScalingPolicy => scaling: Scaling,
+    Service => services: Services,
+    ConfigMap => locks: Locks,
     Claim => claims: Claims,
     Revision => revisions: Revisions,
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::Value;
 use sts_plus_planner::plan::{Action, Mode, Object, Step, Verb};
-use sts_plus_planner::planted::{self, Bug};
 use sts_plus_planner::reason::Refusal;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
@@ -37,6 +36,12 @@ const READ_EVERY: Duration = Duration::from_secs(5);
 
 /// What can carry the mark of a PhasedRollout.
 const MARKED: [Kind; 1] = [Kind::StatefulSet];
+
+/// Whether a write rests on what is known of every set of the namespace: any of them may carry the mark of a PhasedRollout,
+/// while a ScalingPolicy has one target for ever.
+pub(crate) fn rests_on_marks(action: &Action) -> bool {
+    action.removes_finalizer() && action.object().kind == Kind::PhasedRollout
+}
 
 /// Exclusive leave to plan for one or more domains and to carry the plan out.
 #[derive(Debug)]
@@ -210,7 +215,7 @@ impl<'e> Lane<'e> {
                 }
                 Err(why) => {
                     let Domain { namespace, group } = &turn.domain;
-                    tracing::warn!(%namespace, domain = %group, "what rests on this is not disrupted: {why}");
+                    tracing::warn!(%namespace, domain = %group, "no pod of this domain is disrupted: {why}");
                     failed = Some(why);
                     break;
                 }
@@ -289,7 +294,7 @@ impl<'e> Lane<'e> {
         if let Some(why) = self.doubt(&SETS_AND_PODS) {
             return Err(Halt::Unconfirmed(Arc::clone(why)));
         }
-        if action.removes_finalizer() {
+        if rests_on_marks(action) {
             let unread = || "the sets of the namespace were not read in this term".into();
             let is_known = self.knows_marks(&action.object().namespace);
             return if is_known { Ok(()) } else { Err(Halt::Unconfirmed(unread())) };
@@ -312,9 +317,6 @@ impl<'e> Lane<'e> {
         self.look();
         self.read_back_unknown().await?;
         self.look();
-        if planted::has(Bug::OwnWritesNotAwaited) {
-            return Ok(());
-        }
         self.read_own_writes().await
     }
 
@@ -330,7 +332,7 @@ impl<'e> Lane<'e> {
             }
             match self.read_back(&unknown).await {
                 Ok(expectation) => {
-                    tracing::info!(%namespace, %name, ?expectation, "read back");
+                    tracing::info!(%namespace, %name, ?expectation, "read back a write whose outcome was unknown");
                     let domain = self.domain_of(&owner).cloned();
                     let mut ledger = self.executor.ledger.lock();
                     if let Some((expectation, domain)) = expectation.zip(domain) {
@@ -532,9 +534,7 @@ fn meaning(action: &Action, answer: &Result<Value, ApiError>) -> (Awaited, Optio
             // Any version would have done: the set's controller kept writing to it, and will be done soon.
             None => (Awaited::Nothing, Some(Halt::NotSeenYet { until: now + AFTER_CONFLICT })),
         },
-        Err(error @ ApiError::Unanswered(_))
-            if action.must_be_known() && !planted::has(Bug::LostAnswersForgotten) =>
-        {
+        Err(error @ ApiError::Unanswered(_)) if action.must_be_known() => {
             let unknown = Unknown::write(action.object().clone(), uid(), version());
             (Awaited::Known(unknown), Some(Halt::Failed(error.clone())))
         }

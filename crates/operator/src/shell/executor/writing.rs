@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use sts_plus_planner::plan::{Action, Object, Verb};
-use sts_plus_planner::planted::{self, Bug};
 
 use super::Executor;
 use crate::shell::api::{ApiError, Place};
@@ -56,12 +55,6 @@ impl Executor {
             }
             Verb::Delete => {
                 let mut required = json!({ "uid": precondition.uid });
-                if planted::has(Bug::NoPreconditions) {
-                    return self
-                        .api
-                        .delete(place, &json!({ "apiVersion": "v1", "kind": "DeleteOptions" }))
-                        .await;
-                }
                 if let (Some(version), Some(fields)) =
                     (&precondition.resource_version, required.as_object_mut())
                 {
@@ -77,11 +70,14 @@ impl Executor {
             Verb::Apply { body, manager, .. } => {
                 self.api.apply(place, manager, &named(guarded(body, action), &place)).await
             }
+            Verb::Replace { body, manager, .. } => {
+                self.api.replace(place, manager, &named(guarded(body, action), &place)).await
+            }
             Verb::ReplaceStatus { status, manager } => {
                 let body = guarded(&json!({ "status": status }), action);
                 self.api.replace(place.subresource("status"), manager, &named(body, &place)).await
             }
-            Verb::Merge { body, manager } => self.api.merge(place, manager, &guarded(body, action)).await,
+            Verb::Merge { body, manager, .. } => self.api.merge(place, manager, &guarded(body, action)).await,
             Verb::MergeStatus { body, manager } => {
                 self.api.merge(place.subresource("status"), manager, &guarded(body, action)).await
             }
@@ -94,6 +90,7 @@ impl Executor {
             Verb::StrategicMerge { .. } => "strategic_merge",
             Verb::Delete => "delete",
             Verb::Apply { .. } => "apply",
+            Verb::Replace { .. } => "replace",
             Verb::ReplaceStatus { .. } => "replace_status",
             Verb::Merge { .. } => "merge",
             Verb::MergeStatus { .. } => "merge_status",

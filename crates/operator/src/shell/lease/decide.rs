@@ -68,7 +68,6 @@ impl Epoch {
 /// A time of leading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// Which.
     pub epoch: Epoch,
     /// When the last write that succeeded was sent.
     pub sent_at: Moment,
@@ -128,16 +127,10 @@ pub enum Decision {
     Acquire(Claim),
     /// Replace the record by a newer one.
     Renew,
-    /// Lead, and decide again then.
-    Lead {
-        /// When.
-        until: Moment,
-    },
-    /// Follow, and decide again at the next change of the lease, or then.
-    Follow {
-        /// When.
-        until: Moment,
-    },
+    /// Lead, and decide again at this moment.
+    Lead { until: Moment },
+    /// Follow, and decide again at the next change of the lease, or at this moment at the latest.
+    Follow { until: Moment },
     /// The term is over.
     StepDown(Loss),
 }

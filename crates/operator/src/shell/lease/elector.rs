@@ -12,7 +12,7 @@ use tracing::{debug, info, warn};
 
 use super::Config;
 use super::decide::{Claim, Decision, Loss, Moment, View, decide};
-use super::leadership::{Leading, Standing};
+use super::leadership::{Leading, LeaseState};
 use super::record::Lease;
 use super::trouble::Trouble;
 use crate::shell::api::{Api, ApiError, CALL_TIMEOUT, Kind, Lines, Place};
@@ -51,7 +51,7 @@ pub(super) struct Elector {
     started: Instant,
     view: View,
     watch: Option<Watch>,
-    standing: watch::Sender<Standing>,
+    state: watch::Sender<LeaseState>,
     signals: Signals,
     /// Whether the server may have got a write of ours.
     has_written: bool,
@@ -105,8 +105,8 @@ async fn told(signal: &mut watch::Receiver<bool>) {
 }
 
 impl Elector {
-    pub(super) fn new(api: Api, config: Config, signals: Signals) -> (Self, watch::Receiver<Standing>) {
-        let (sender, receiver) = watch::channel(Standing::default());
+    pub(super) fn new(api: Api, config: Config, signals: Signals) -> (Self, watch::Receiver<LeaseState>) {
+        let (sender, receiver) = watch::channel(LeaseState::default());
         let elector = Self {
             me: format!("{}_{:016x}", config.identity, api.chance().draw()),
             api,
@@ -114,7 +114,7 @@ impl Elector {
             started: Instant::now(),
             view: View::default(),
             watch: None,
-            standing: sender,
+            state: sender,
             signals,
             has_written: false,
             failures: 0,
@@ -344,7 +344,7 @@ impl Elector {
         match loss {
             Loss::NotRenewed => warn!("no longer leading: the lease was not renewed in time"),
             Loss::Taken => {
-                warn!(holder = self.view.holder(), "no longer leading: somebody else has the lease");
+                warn!(holder = self.view.holder(), "no longer leading: another replica has the lease");
             }
             Loss::Deleted => warn!("no longer leading: the lease was deleted"),
         }
@@ -360,9 +360,9 @@ impl Elector {
         let epoch = leading.map(|leading| leading.epoch);
         let mut before = None;
         // A mere renewal wakes nobody.
-        self.standing.send_if_modified(|standing| {
-            before = standing.leading.map(|leading| leading.epoch);
-            *standing = Standing { decided: standing.decided || leading.is_some(), leading };
+        self.state.send_if_modified(|state| {
+            before = state.leading.map(|leading| leading.epoch);
+            *state = LeaseState { decided: state.decided || leading.is_some(), leading };
             before != epoch
         });
         self.api.metrics().leader.set(i64::from(epoch.is_some()));
@@ -373,18 +373,18 @@ impl Elector {
     }
 
     fn announce_following(&mut self) {
-        self.standing.send_if_modified(|standing| !std::mem::replace(&mut standing.decided, true));
+        self.state.send_if_modified(|state| !std::mem::replace(&mut state.decided, true));
         if self.following.as_deref() != self.view.holder() {
             self.following = self.view.holder().map(ToOwned::to_owned);
             self.logged = None;
-            info!(identity = self.me, holder = self.following, "standing by: another has the lease");
+            info!(identity = self.me, holder = self.following, "standing by: another replica has the lease");
         }
     }
 
     /// Logs a trouble when it is new, and now and then while it lasts.
     fn log(&mut self, trouble: &Trouble) {
         if let Trouble::Raced(message) = trouble {
-            debug!(message, "another was faster");
+            debug!(message, "another replica wrote the lease first");
             return;
         }
         let words = trouble.to_string();
@@ -392,7 +392,7 @@ impl Elector {
             self.logged.as_ref().is_some_and(|(last, at)| *last == words && at.elapsed() < REMIND_EVERY);
         if !known {
             let Config { namespace, name, .. } = &self.config;
-            warn!(namespace, lease = name, "leader election has trouble and keeps trying: {words}");
+            warn!(namespace, lease = name, "leader election failed and is retried: {words}");
             self.logged = Some((words, Instant::now()));
         }
     }
@@ -420,7 +420,7 @@ impl Elector {
         self.view.term().map(|term| term.sent_at + self.config.timing.give_up)
     }
 
-    /// A holder needs the verdict on a renewal while it can still try again.
+    /// A holder needs the verdict on a renewal while it can still retry.
     fn call_limit(&self) -> Duration {
         self.term_end().map_or(CALL_TIMEOUT, |end| end.saturating_sub(self.now()).min(RENEW_TIMEOUT))
     }

@@ -3,7 +3,6 @@
 use std::future::pending;
 use std::sync::Arc;
 
-use sts_plus_planner::planted::{self, Bug};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -12,14 +11,14 @@ use super::decide::Epoch;
 /// The answer to "may I write?". Cheap to clone and to ask.
 #[derive(Clone, Debug)]
 pub struct Leadership {
-    standing: watch::Receiver<Standing>,
+    state: watch::Receiver<LeaseState>,
     stop: watch::Receiver<bool>,
     resigned: Arc<watch::Sender<bool>>,
 }
 
 /// What the loop publishes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct LeaseState {
     /// Whether the first answer about the lease is known.
     pub(super) decided: bool,
     pub(super) leading: Option<Leading>,
@@ -34,18 +33,18 @@ pub(super) struct Leading {
 
 impl Leadership {
     pub(super) fn new(
-        standing: watch::Receiver<Standing>,
+        state: watch::Receiver<LeaseState>,
         stop: watch::Receiver<bool>,
         resigned: watch::Sender<bool>,
     ) -> Self {
-        Self { standing, stop, resigned: Arc::new(resigned) }
+        Self { state, stop, resigned: Arc::new(resigned) }
     }
 
     /// Without an election: one term that lasts until [`Self::resign`].
     pub fn always() -> Self {
         let leading = Some(Leading { epoch: Epoch(1), ends_at: None });
-        let (_, standing) = watch::channel(Standing { decided: true, leading });
-        Self::new(standing, watch::channel(false).1, watch::channel(false).0)
+        let (_, state) = watch::channel(LeaseState { decided: true, leading });
+        Self::new(state, watch::channel(false).1, watch::channel(false).0)
     }
 
     /// The epoch of the term, if this process leads.
@@ -56,10 +55,7 @@ impl Leadership {
         if *self.stop.borrow() || *self.resigned.borrow() {
             return None;
         }
-        if planted::has(Bug::LeaseIgnored) {
-            return Some(Epoch(1));
-        }
-        let leading = self.standing.borrow().leading?;
+        let leading = self.state.borrow().leading?;
         let over = leading.ends_at.is_some_and(|end| Instant::now() >= end);
         (!over).then_some(leading.epoch)
     }
@@ -73,7 +69,7 @@ impl Leadership {
     pub async fn changed(&mut self) {
         tokio::select! {
             biased;
-            Ok(()) = self.standing.changed() => {}
+            Ok(()) = self.state.changed() => {}
             Ok(()) = self.stop.changed() => {}
             else => pending().await,
         }
@@ -81,7 +77,7 @@ impl Leadership {
 
     /// Resolves once it is known who leads, us or another, or that it will not be known any more.
     pub async fn decided(&mut self) {
-        self.standing.wait_for(|standing| standing.decided).await.ok();
+        self.state.wait_for(|state| state.decided).await.ok();
     }
 
     /// Gives up leading for good. To be called once no write is in flight any more: the lease is released, and

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use super::*;
 
-fn leading(epoch: u64, ends_in: u64) -> Standing {
+fn leading(epoch: u64, ends_in: u64) -> LeaseState {
     let ends_at = Some(Instant::now() + Duration::from_secs(ends_in));
-    Standing { decided: true, leading: Some(Leading { epoch: Epoch(epoch), ends_at }) }
+    LeaseState { decided: true, leading: Some(Leading { epoch: Epoch(epoch), ends_at }) }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 //! ```text
 //!   API server <--read, replace, watch-- elector --what happened--> decide::View
 //!                                           |   <--what to do next-- decide::decide
-//!                                           +--standing--> Leadership --epoch--> executor, before each write
+//!                                           +--state--> Leadership --epoch--> executor, before each write
 //! ```
 //!
 //! [`decide`] holds all of the judgement and no I/O. The elector carries it out: a holder renews every five
@@ -36,7 +36,6 @@ use elector::{Elector, Signals};
 pub struct Config {
     /// The operator's own namespace.
     pub namespace: String,
-    /// The lease.
     pub name: String,
     /// The pod's name, or any other name that a reader of the lease understands. It is made unique per process.
     pub identity: String,
@@ -68,6 +67,6 @@ pub fn start(
 ) -> (Leadership, impl Future<Output = ()> + Send + 'static) {
     let (resign, resigned) = watch::channel(false);
     let signals = Signals { stop: stop.clone(), resigned };
-    let (elector, standing) = Elector::new(api, config, signals);
-    (Leadership::new(standing, stop, resign), elector.run())
+    let (elector, state) = Elector::new(api, config, signals);
+    (Leadership::new(state, stop, resign), elector.run())
 }

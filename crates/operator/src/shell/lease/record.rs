@@ -23,7 +23,6 @@ pub enum Malformed {
     NoVersion,
 }
 
-/// A Lease.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lease {
     metadata: Metadata,

@@ -22,9 +22,9 @@ pub(super) enum Trouble {
         "the namespace of the lease does not exist ({0}): create it, or name the one the operator runs in"
     )]
     NoNamespace(String),
-    #[error("the lease is not readable ({0}): delete it, and it is created anew")]
+    #[error("the lease is not readable ({0}): delete it, and it is created again")]
     Malformed(#[from] Malformed),
-    #[error("another was faster: {0}")]
+    #[error("another replica wrote the lease first: {0}")]
     Raced(String),
     #[error("{verb} failed: {error}; is the API server up and reachable from here?")]
     Call { verb: &'static str, error: ApiError },

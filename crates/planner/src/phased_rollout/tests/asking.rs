@@ -177,7 +177,7 @@ fn b_a14_1_a_warning_of_the_server_reaches_the_status() {
     cluster.wake();
 }
 
-/// Answers one after the other, and the partition after each with the successes and failures in a row.
+/// Answers one after the other, and the partition after each with the consecutive successes and failures.
 fn streak(
     change: impl FnOnce(&mut sts_plus_api::phased_rollout::Check),
     replies: &[Reply],

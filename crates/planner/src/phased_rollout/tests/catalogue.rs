@@ -4,7 +4,7 @@
 use sts_plus_api::phased_rollout::{GateState, Phase, PhasedRolloutSpec, ReleasePolicy};
 
 use super::cluster::{Cluster, NEW, OLD, SUCCESSES, WEB, idle, rolling, rollout, spec, with_replicas};
-use super::states::{at, mend};
+use super::states::{at, mend, states};
 use crate::phased_rollout::Note;
 use crate::phased_rollout::row::ParsedSpec;
 
@@ -63,7 +63,7 @@ fn suspend_and_resume(cluster: &mut Cluster, policy: ReleasePolicy) {
 
 #[test]
 fn b_a14_6_every_disturbance_at_every_state_of_a_gate_ends_well() {
-    for (state, word) in GateState::ALL {
+    for (state, word) in states() {
         for (what, disturb, revision, replicas) in DISTURBANCES {
             let mut cluster = at(state);
             disturb(&mut cluster);
@@ -134,7 +134,7 @@ fn b_a14_7_a_revision_that_comes_and_goes_before_the_pin_is_brought_back() {
 #[test]
 fn b_a14_8_deletion_lets_the_set_go_as_the_policy_says_and_then_the_finalizer() {
     for policy in [ReleasePolicy::Resume, ReleasePolicy::Freeze] {
-        for (state, word) in GateState::ALL {
+        for (state, word) in states() {
             let mut cluster = at(state);
             cluster.respec(|spec| spec.deletion_policy = policy);
             cluster.delete_rollout(WEB);

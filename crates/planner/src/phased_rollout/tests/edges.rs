@@ -181,13 +181,13 @@ fn b_a10_9_a_revision_changed_midway_starts_from_the_top_and_pods_are_counted_by
     assert!(pods.contains(&(OLD, 2, 2)), "{pods:?}");
     assert_eq!(pods.iter().map(|pods| pods.1).sum::<i32>(), 3);
     let told = cluster.announced("RolloutStarted");
-    assert!(told[1].contains("supersedes the one being rolled out"), "{told:?}");
+    assert!(told[1].contains("replaces the one being rolled out"), "{told:?}");
     cluster.finish();
     assert_eq!(cluster.revisions(), ["third"; 3]);
 }
 
 #[test]
-fn b_a10_9_pods_of_a_superseded_revision_that_never_worked_do_not_hold_the_next_up() {
+fn b_a10_9_outdated_pods_of_a_revision_that_never_worked_do_not_block_the_next() {
     let mut cluster = idle();
     cluster.edit("second-bad");
     cluster.quiet();

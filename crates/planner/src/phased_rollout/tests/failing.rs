@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sts_plus_api::phased_rollout::{GateState, OnFailure, Phase};
 
 use super::cluster::{Cluster, NEW, OLD, broken, data, empty, rolling};
-use super::states::at;
+use super::states::{at, states};
 use crate::phased_rollout::Ended;
 
 /// What makes a gate fail: the reason that is told, and how.
@@ -214,7 +214,7 @@ fn b_a14_13_a_failure_threshold_counts_only_failures_in_a_row() {
 
 #[test]
 fn b_a14_14_a_pause_holds_everything_and_asks_nothing() {
-    for (state, word) in GateState::ALL.into_iter().filter(|(state, _)| *state != GateState::Failed) {
+    for (state, word) in states().filter(|(state, _)| *state != GateState::Failed) {
         let mut cluster = at(state);
         cluster.respec(|spec| spec.paused = true);
         cluster.quiet();

@@ -83,7 +83,7 @@ pub(super) fn step_of(world: &World, partition: u32) -> Option<(String, i32, Tim
     Some((status.update_revision.clone().unwrap(), gate.partition, gate.start_time))
 }
 
-/// A lowering below the replicas needs k fresh successes in a row of every check, in the status as it was written.
+/// A lowering below the replicas needs k fresh consecutive successes of every check, in the status as it was written.
 #[track_caller]
 fn check_step(world: &World, partition: u32, now: Timestamp) {
     let set = &world.target.as_ref().unwrap().set;
@@ -111,7 +111,7 @@ fn check_step(world: &World, partition: u32, now: Timestamp) {
     assert!(!asked || gate.approved, "somebody agreed: {seen}");
     for check in &policy.checks {
         let row = gate.checks.iter().find(|row| row.name == check.name).expect("each check has a row");
-        assert!(row.consecutive_successful_checks >= check.successes, "k in a row: {seen}");
+        assert!(row.consecutive_successful_checks >= check.successes, "k consecutive: {seen}");
         let last = row.last_success_time.unwrap();
         assert!(last <= now && last + check.freshness() > now, "fresh: {seen}");
     }

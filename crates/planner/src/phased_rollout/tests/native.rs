@@ -5,7 +5,7 @@ use sts_plus_api::keys;
 
 use super::cluster::{Cluster, partition_of};
 use super::invariants;
-use crate::forecast::kubelet::Step;
+use crate::forecast::kubelet::PodChange;
 pub(super) use crate::forecast::work::Work;
 use crate::forecast::work::fate_by_name;
 use crate::health::Health;
@@ -99,8 +99,7 @@ impl Cluster {
     /// All that they could do now.
     pub(super) fn work(&self) -> Vec<Work> {
         let mut work = self.pod_work(fate_by_name);
-        let stuck =
-            |work: &Work| matches!(work, Work::Step(pod, Step::Finish, _) if self.stuck.contains(&*pod.name));
+        let stuck = |work: &Work| matches!(work, Work::Change(pod, PodChange::Finish, _) if self.stuck.contains(&*pod.name));
         work.retain(|work| !stuck(work));
         if self.native {
             work.extend(self.sets.iter().flat_map(|set| self.control_work(set, self.now)));
@@ -112,7 +111,7 @@ impl Cluster {
         let now = self.now;
         self.objects_mut().perform(work, now);
         match work {
-            Work::Step(pod, Step::Finish, _) => drop(self.deleted.remove(&pod.name)),
+            Work::Change(pod, PodChange::Finish, _) => drop(self.deleted.remove(&pod.name)),
             Work::Write(action) if work.writes_pod() => {
                 let name = &action.object().name;
                 let pod = self.pods.iter().find(|pod| pod.name == *name);

@@ -216,5 +216,5 @@ fn b_a13_17_with_data_again_the_partition_reaches_0() {
     let asked = cluster.questions;
     cluster.native = false;
     cluster.until(|cluster| cluster.partition() == 0);
-    assert_eq!(cluster.questions - asked, 2, "two more in a row, {SECONDS} s apart");
+    assert_eq!(cluster.questions - asked, 2, "two more consecutive ones, {SECONDS} s apart");
 }

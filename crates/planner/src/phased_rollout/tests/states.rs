@@ -1,5 +1,6 @@
 //! A rollout in each state of a gate, the second one where there is a choice.
 
+use strum::VariantArray;
 use sts_plus_api::phased_rollout::{Approval, GateState};
 
 use super::cluster::{Cluster, NEW, broken, data, empty, idle, rolling};
@@ -92,4 +93,9 @@ pub(super) fn mend(cluster: &mut Cluster) {
         cluster.approve(&revision);
     }
     cluster.quiet();
+}
+
+/// All states of a gate, with their words.
+pub(super) fn states() -> impl Iterator<Item = (GateState, &'static str)> {
+    GateState::VARIANTS.iter().map(|state| (*state, state.word()))
 }

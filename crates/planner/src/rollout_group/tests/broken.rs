@@ -1,4 +1,4 @@
-//! Broken pods of a superseded revision go first and, where nothing of them runs, cost nothing and wait for no other zone;
+//! Broken outdated pods go first and, where nothing of them runs, cost nothing and wait for no other zone;
 //! those of the target revision stay; pods that are merely not Ready cost budget.
 
 use super::cluster::{Cluster, NEW, given, zones};

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use jiff::SignedDuration;
+use sts_plus_api::extended::Group;
 
 use super::cluster::{Cluster, given, zones};
+use crate::set::Child;
 
 #[test]
 fn e_g1_a_zone_with_fewer_pods_than_its_spec_asks_for_is_not_done() {
@@ -124,4 +126,31 @@ fn e_g25c_a_zone_is_promoted_only_once_its_last_pod_has_settled() {
 fn without_min_ready_seconds_the_clock_of_the_node_does_not_matter() {
     let group = ready_for(given().old("b"), "a-0", -300);
     group.then(&["delete b-0", "delete b-1", "a UpToDate", "b Rolling"]);
+}
+
+#[test]
+fn a_b9_27_a_pod_that_is_to_leave_is_not_replaced_before_unless_it_is_broken() {
+    let staying = |staying| {
+        let child = Child {
+            group: Group::StsPlus,
+            owner: "uid-db".into(),
+            owner_name: "db".into(),
+            label: Some("db".into()),
+            version: None,
+            hash: None,
+            zone_index: None,
+            zone_name: None,
+            zones: None,
+            template_zones: None,
+            staying,
+            ready_replicas: 0,
+            status_replicas: 0,
+        };
+        given().old("a").set("a", |set| set.child = Some(Box::new(child)))
+    };
+    staying(Some(1)).then(&["delete a-0", "a Rolling", "b UpToDate"]);
+    staying(None).then(&["delete a-0", "delete a-1", "a Rolling", "b UpToDate"]);
+    staying(Some(0)).old("b").then(&["delete b-0", "delete b-1", "a UpToDate", "b Rolling"]);
+    // It has to run to be prepared.
+    staying(Some(1)).broken("a-2").then(&["delete a-2", "delete a-0", "a Rolling", "b UpToDate"]);
 }

@@ -316,7 +316,7 @@ fn a_refused_deletion_is_the_state_of_its_set_and_is_tried_again() {
     group.memory.refused.insert(refused, refusal.clone());
     group = group.pod("a-0", |pod| pod.terminating = false).pod("a-1", |pod| pod.terminating = false);
     let plan = group.plan();
-    assert_eq!(plan.plan.acting().count(), 2, "it is tried again");
+    assert_eq!(plan.plan.acting().count(), 2, "it is retried");
     assert_eq!(plan.reports[0].reason, Reason::WriteRefused { refusal });
     assert_eq!(plan.reports[0].transition, Transition::Changed);
     assert_eq!(plan.reports[1].reason.kind(), "WaitingForTurn");
@@ -332,7 +332,7 @@ fn a_refused_deletion_of_a_dead_pod_is_the_state_of_its_set_outside_of_its_turn_
     let refused = group.set_mut("b").uid.clone();
     group.memory.refused.insert(refused, refusal.clone());
     let plan = group.plan();
-    assert_eq!(plan.plan.acting().count(), 2, "it is tried again");
+    assert_eq!(plan.plan.acting().count(), 2, "it is retried");
     assert_eq!(plan.reports[0].reason.kind(), "Rolling");
     assert_eq!(plan.reports[1].reason, Reason::WriteRefused { refusal });
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::world::{Counts, Standing};
+use super::super::world::{Counts, Presence};
 use super::super::{Blocked, plan};
 use super::cluster::{Cluster, FOO, foo_labels, given, owner_reference};
 use super::drive::{MANAGEMENT, both, complete, identities, set_policy, wanted_owners};
@@ -108,7 +108,7 @@ fn c_s6_what_the_server_says_is_going_adopts_nothing() {
     cluster.server.change(Kind::StatefulSet, FOO, being_deleted);
     cluster.lag.insert(Kind::StatefulSet, 1);
     let pass = cluster.sync();
-    assert_eq!(pass.blocked, Some(Blocked::NotAlive(Standing::Deleting)));
+    assert_eq!(pass.blocked, Some(Blocked::NotAlive(Presence::Deleting)));
     assert_eq!(cluster.written(), [""; 0]);
     assert_eq!(cluster.requested(Op::Get, Kind::StatefulSet), 1);
     assert_eq!(*cluster.pod("foo-0").owner, *"");

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sts_plus_api::keys;
 
-use super::super::world::{ClaimRow, Counts, Design, Features, RevisionRow};
+use super::super::world::{ClaimRow, Counts, Features, RevisionRow, SetSpec};
 use super::decode::{self, Row};
 use super::operate::{Fault, Op};
 use super::server::{Server, Stored};
@@ -345,9 +345,9 @@ impl Cluster {
 /// Questions.
 impl Cluster {
     #[track_caller]
-    pub(super) fn set_of(&self, name: &str) -> (Arc<SetRow>, Arc<Design>) {
+    pub(super) fn set_of(&self, name: &str) -> (Arc<SetRow>, Arc<SetSpec>) {
         match &self.server.get(Kind::StatefulSet, name).unwrap().row {
-            Row::Set(set, design) => (Arc::clone(set), Arc::clone(design)),
+            Row::Set(set, spec) => (Arc::clone(set), Arc::clone(spec)),
             other => panic!("{other:?}"),
         }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use sts_plus_api::keys;
 
 use super::super::world::{
-    ClaimRow, ClaimTemplate, Counts, Design, Keep, Management, OwnerRef, Retention, RevisionRow, Rolling,
+    ClaimRow, ClaimTemplate, Counts, Keep, Management, OwnerRef, Retention, RevisionRow, Rolling, SetSpec,
 };
 use crate::amount::Amount;
 use crate::plan::Kind;
@@ -19,7 +19,7 @@ use crate::set::{SetRow, Steering, Strategy};
 /// What a cache keeps of an object.
 #[derive(Clone, Debug)]
 pub(super) enum Row {
-    Set(Arc<SetRow>, Arc<Design>),
+    Set(Arc<SetRow>, Arc<SetSpec>),
     Pod(Arc<PodRow>),
     Claim(Arc<ClaimRow>),
     Revision(Arc<RevisionRow>),
@@ -28,7 +28,7 @@ pub(super) enum Row {
 impl Row {
     pub(super) fn decode(kind: Kind, value: &Value) -> Self {
         match kind {
-            Kind::StatefulSet => Self::Set(Arc::new(set_row(value)), Arc::new(design(value))),
+            Kind::StatefulSet => Self::Set(Arc::new(set_row(value)), Arc::new(set_spec(value))),
             Kind::Pod => Self::Pod(Arc::new(pod_row(value))),
             Kind::Claim => Self::Claim(Arc::new(claim_row(value))),
             Kind::Revision => Self::Revision(Arc::new(revision_row(value))),
@@ -78,6 +78,7 @@ fn set_row(value: &Value) -> SetRow {
         steering: Steering::default(),
         replicas,
         first_ordinal: number(&spec["ordinals"]["start"]),
+        is_ordered: text(&spec["podManagementPolicy"]) != "Parallel",
         min_ready: SignedDuration::from_secs(number(&spec["minReadySeconds"]).into()),
         strategy: match text(&spec["updateStrategy"]["type"]) {
             "RollingUpdate" => Strategy::RollingUpdate { partition },
@@ -90,10 +91,12 @@ fn set_row(value: &Value) -> SetRow {
         update_revision: named("updateRevision"),
         counted: number(&status["updatedReplicas"]) == replicas
             && number(&status["readyReplicas"]) == replicas,
+        child: None,
+        controller: None,
     }
 }
 
-fn design(value: &Value) -> Design {
+fn set_spec(value: &Value) -> SetSpec {
     let (spec, status) = (&value["spec"], &value["status"]);
     let templates = spec["volumeClaimTemplates"].as_array().into_iter().flatten();
     let rolling = &spec["updateStrategy"]["rollingUpdate"];
@@ -104,7 +107,7 @@ fn design(value: &Value) -> Design {
         Value::String(percent) => Amount::parse(percent),
         _ => None,
     };
-    Design {
+    SetSpec {
         patch: revision::patch(&spec["template"]).into(),
         claim_templates: templates.map(claim_template).collect(),
         service_name: text(&spec["serviceName"]).into(),
@@ -184,6 +187,9 @@ fn pod_row(value: &Value) -> PodRow {
         running,
         named,
         volumes: claims.collect(),
+        ip: None,
+        zones: None,
+        numbered: false,
     }
 }
 

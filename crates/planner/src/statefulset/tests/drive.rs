@@ -102,13 +102,13 @@ pub(super) fn growing(cluster: &Cluster) {
 /// Every pod of `foo` has its name, labels, volumes and claims, and the claims have their owners.
 #[track_caller]
 pub(super) fn identities(cluster: &Cluster) {
-    let (set, design) = cluster.set_of(FOO);
+    let (set, spec) = cluster.set_of(FOO);
     for (ordinal, pod) in cluster.members() {
         assert!(pod.named && pod.owner == set.uid, "{} knows its name and its set", pod.name);
         let value = cluster.object(Kind::Pod, &pod.name);
         assert_eq!(value["metadata"]["labels"][keys::POD_INDEX], ordinal.to_string());
         assert_eq!(value["spec"]["hostname"], *pod.name);
-        for template in design.claim_templates.iter() {
+        for template in spec.claim_templates.iter() {
             let claim = format!("{}-{}", template.name, pod.name);
             assert!(pod.volumes.iter().any(|volume| volume.name == template.name && volume.claim.is_none()));
             // What was just created is looked at again in the next pass.
@@ -138,7 +138,7 @@ pub(super) fn wanted_owners(cluster: &Cluster, in_range: bool, pod: &str) -> Vec
 /// the status says.
 #[track_caller]
 pub(super) fn rolling(cluster: &Cluster) {
-    let (set, design) = cluster.set_of(FOO);
+    let (set, spec) = cluster.set_of(FOO);
     if set.strategy == Strategy::OnDelete || set.generation != set.observed_generation {
         return;
     }
@@ -148,10 +148,10 @@ pub(super) fn rolling(cluster: &Cluster) {
         return;
     }
     let revision = |pod: &PodRow| pod.revision.as_deref().map(Box::<str>::from);
-    for (_, pod) in members.iter().take(design.counts.current as usize) {
+    for (_, pod) in members.iter().take(spec.counts.current as usize) {
         assert_eq!(revision(pod), set.current_revision, "{}:\n{cluster}", pod.name);
     }
-    for (_, pod) in members.iter().rev().take(design.counts.updated as usize) {
+    for (_, pod) in members.iter().rev().take(spec.counts.updated as usize) {
         assert_eq!(revision(pod), set.update_revision, "{}:\n{cluster}", pod.name);
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sts_plus_api::keys;
 
 use super::super::Blocked;
-use super::super::world::Standing;
+use super::super::world::Presence;
 use super::cluster::{Cluster, FOO, empty, given, spec};
 use super::drive::{both, complete};
 use super::operate::{How, Op, internal_error};
@@ -235,7 +235,7 @@ fn c_h3_a_revision_that_cannot_be_stored_is_not_named_in_the_status() {
     assert_eq!(cluster.status()["updateRevision"], name_for(&data("one"), 0));
 }
 
-/// A conflict is not tried again within the pass: the next pass is the retry.
+/// A conflict is not retried within the pass: the next pass is the retry.
 #[test]
 fn c_h3_renumbering_succeeds_is_unnecessary_fails_and_succeeds_after_conflicts() {
     let rolled_back = || {
@@ -500,7 +500,7 @@ fn an_unreadable_revision_stops_its_set_and_is_named() {
 
 #[test]
 fn what_is_gone_or_going_adopts_nothing() {
-    for (gone, standing) in [(false, Standing::Deleting), (true, Standing::Gone)] {
+    for (gone, presence) in [(false, Presence::Deleting), (true, Presence::Gone)] {
         let mut cluster = empty();
         cluster.server.memory = 20;
         cluster.add_set(FOO, |_| {});
@@ -515,7 +515,7 @@ fn what_is_gone_or_going_adopts_nothing() {
         }
         cluster.lag.insert(Kind::StatefulSet, usize::try_from(cluster.server.version - view).unwrap());
         let pass = cluster.sync();
-        assert_eq!(pass.blocked, Some(Blocked::NotAlive(standing)));
+        assert_eq!(pass.blocked, Some(Blocked::NotAlive(presence)));
         assert_eq!(cluster.written(), [""; 0]);
     }
 }

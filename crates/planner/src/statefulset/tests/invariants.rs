@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use sts_plus_api::keys;
 
-use super::super::world::{ClaimRow, Keep, Management, Standing, World};
+use super::super::world::{ClaimRow, Keep, Management, Presence, World};
 use super::super::{Decision, Purpose, Task, plan};
 use super::{trim, work};
 use crate::plan::{Kind, Verb};
@@ -77,7 +77,7 @@ impl View<'_> {
     }
 
     fn ordered(&self) -> bool {
-        self.world.design.management == Management::OrderedReady
+        self.world.spec.management == Management::OrderedReady
     }
 
     /// The revisions that may be the update revision: of the present template, or the one in the status while the
@@ -93,7 +93,7 @@ impl View<'_> {
         let kept = set.generation == set.observed_generation && set.update_revision.as_deref() == Some(name);
         let last = self.world.revisions.iter().max_by_key(|row| (row.number, row.created, &row.name));
         let rewritten = last.is_some_and(|row| *row.name == *name);
-        kept || rewritten || stored.is_none_or(|row| row.data == self.world.design.patch)
+        kept || rewritten || stored.is_none_or(|row| row.data == self.world.spec.patch)
     }
 
     /// The current revision, where the status names a stored one.
@@ -104,7 +104,7 @@ impl View<'_> {
 
     /// The claims that a pod of this ordinal needs, with what is there.
     fn claims(&self, ordinal: u64) -> Vec<(String, Option<&ClaimRow>)> {
-        let templates = self.world.design.claim_templates.iter().zip(&self.world.claims);
+        let templates = self.world.spec.claim_templates.iter().zip(&self.world.claims);
         let claims = templates.map(|(template, claims)| {
             let name = format!("{}-{}-{ordinal}", template.name, self.world.set.name);
             let there = u32::try_from(ordinal).ok().and_then(|ordinal| claims.get(&ordinal));
@@ -128,7 +128,7 @@ fn orderly(view: &View<'_>, decided: &Decision) {
     assert!(decided.plan.steps.iter().all(|step| !step.writes.is_empty()), "an empty step");
     if !decided.plan.asks.is_empty() {
         assert_eq!(objects.len(), 0, "nothing is written before the question is answered");
-        assert_eq!(view.world.memory.standing, None, "nothing is asked twice");
+        assert_eq!(view.world.memory.presence, None, "nothing is asked twice");
     }
     let claims = |purpose: &Purpose| {
         matches!(purpose, Purpose::AdoptPod | Purpose::ReleasePod | Purpose::AdoptRevision)
@@ -141,7 +141,7 @@ fn orderly(view: &View<'_>, decided: &Decision) {
     // L5
     let ordinals: BTreeSet<u64> =
         view.members().filter_map(|pod| view.ordinal(&pod.name)).chain(view.first()..view.end()).collect();
-    let each = 1 + view.world.design.claim_templates.len();
+    let each = 1 + view.world.spec.claim_templates.len();
     let most = ordinals.len() * each
         + view.world.orphans.len()
         + view.world.pods.len()
@@ -184,7 +184,7 @@ fn guarded(view: &View<'_>, decided: &Decision) {
             );
         }
         if adopts {
-            assert_eq!(view.world.memory.standing, Some(Standing::Alive), "S11: adoption after a look");
+            assert_eq!(view.world.memory.presence, Some(Presence::Alive), "S11: adoption after a look");
         }
         if let Verb::Create { .. } = action.verb() {
             assert!(precondition.uid.is_empty() && version.is_none());
@@ -220,7 +220,7 @@ fn guarded(view: &View<'_>, decided: &Decision) {
 
 /// S1, S2, S3, S6, S9: where pods are created, from what, and when.
 fn creations(view: &View<'_>, decided: &Decision) {
-    let design = &view.world.design;
+    let spec = &view.world.spec;
     let mut created_claims = BTreeSet::new();
     let mut count = 0;
     for step in &work(decided) {
@@ -253,14 +253,14 @@ fn creations(view: &View<'_>, decided: &Decision) {
         created_claims.extend(claims.map(|task| &*task.action.object().name));
     }
     assert!(!view.ordered() || count <= 1, "S3: {count} pods are created at once");
-    let known: BTreeSet<_> = design.claim_templates.iter().map(|template| &template.name).collect();
-    assert_eq!(known.len(), design.claim_templates.len(), "the fixtures have one template of each name");
+    let known: BTreeSet<_> = spec.claim_templates.iter().map(|template| &template.name).collect();
+    assert_eq!(known.len(), spec.claim_templates.len(), "the fixtures have one template of each name");
 }
 
 /// S6 and the table of revisions for new pods.
 fn built_from(view: &View<'_>, ordinal: u64, revision: &str) {
-    let World { set, design, .. } = view.world;
-    let kept = match (design.rolling, &set.strategy) {
+    let World { set, spec, .. } = view.world;
+    let kept = match (spec.rolling, &set.strategy) {
         (Some(rolling), _) => rolling.partition,
         (None, _) if view.world.features.max_unavailable && !view.ordered() => 0,
         (None, Strategy::RollingUpdate { .. }) => {
@@ -268,7 +268,7 @@ fn built_from(view: &View<'_>, ordinal: u64, revision: &str) {
                 !pod.terminating && view.in_range(&pod.name) && pod.revision.as_deref() == view.current()
             };
             // The status may still count what was deleted to be updated, and counts what is condemned.
-            design.counts.current.min(u32::try_from(view.members().filter(of_current).count()).unwrap())
+            spec.counts.current.min(u32::try_from(view.members().filter(of_current).count()).unwrap())
         }
         _ => 0,
     };
@@ -283,18 +283,18 @@ fn built_from(view: &View<'_>, ordinal: u64, revision: &str) {
 fn stale(view: &View<'_>, claim: &ClaimRow, ordinal: u64) -> bool {
     let pod = format!("{}-{ordinal}", view.world.set.name);
     let of_pod = claim.owners.iter().any(|owner| *owner.kind == *"Pod" && *owner.name == *pod);
-    view.world.design.retention.when_scaled == Keep::Delete && of_pod
+    view.world.spec.retention.when_scaled == Keep::Delete && of_pod
 }
 
 /// S2, S4, S5, S6, S7, S8, S10: which pods go, and why.
 fn deletions(view: &View<'_>, decided: &Decision) {
-    let World { set, design, features, .. } = view.world;
+    let World { set, spec, features, .. } = view.world;
     let deleted: Vec<&PodRow> = tasks(decided)
         .filter(|task| task.action.object().kind == Kind::Pod && task.action.is_deletion())
         .map(|task| &**view.world.pods.iter().find(|pod| pod.name == task.action.object().name).unwrap())
         .collect();
-    let repairs = design.annotations.get(keys::REPLACE_BROKEN_PODS).is_some_and(|value| **value == *"true");
-    let partition = design.rolling.map_or(0, |rolling| rolling.partition);
+    let repairs = spec.annotations.get(keys::REPLACE_BROKEN_PODS).is_some_and(|value| **value == *"true");
+    let partition = spec.rolling.map_or(0, |rolling| rolling.partition);
     let (mut condemned, mut costly, mut outdated) = (Vec::new(), 0_u64, Vec::new());
     for pod in &deleted {
         let ordinal = view.ordinal(&pod.name).expect("S2: only pods with an ordinal go");
@@ -313,7 +313,7 @@ fn deletions(view: &View<'_>, decided: &Decision) {
                         .world
                         .revisions
                         .iter()
-                        .any(|row| *row.name == *revision && row.data == design.patch);
+                        .any(|row| *row.name == *revision && row.data == spec.patch);
                 assert!(!up_to_date, "{} is of the update revision", pod.name);
                 outdated.push(ordinal);
             }
@@ -337,7 +337,7 @@ fn deletions(view: &View<'_>, decided: &Decision) {
         assert!(outdated.is_empty() || (all_healthy && highest.is_none()), "scaling comes before updating");
     }
     if features.max_unavailable {
-        let budget = design.rolling.and_then(|rolling| rolling.max_unavailable);
+        let budget = spec.rolling.and_then(|rolling| rolling.max_unavailable);
         let budget = u64::from(budget.map_or(1, |budget| budget.of(set.replicas)));
         let down = unavailable.len() as u64;
         assert!(costly == 0 || down + costly <= budget.max(down), "S7: {down} and {costly} of {budget}");
@@ -377,7 +377,7 @@ fn retention_precedes(view: &View<'_>, decided: &Decision, ordinal: u64) {
             (*owner.name == *pod || *owner.name == *view.world.set.name)
                 && ![&*view.world.set.uid, &*view.slot(ordinal).unwrap().uid].contains(&&*owner.uid)
         });
-        let retention = view.world.design.retention;
+        let retention = view.world.spec.retention;
         let (scaled, deleted) =
             (retention.when_scaled == Keep::Delete, retention.when_deleted == Keep::Delete);
         let right = by_pod == scaled && by_set == (deleted && !scaled);
@@ -414,7 +414,7 @@ fn claims(view: &View<'_>, decided: &Decision) {
 fn status(view: &View<'_>, decided: &Decision) {
     let Some(status) = decided.status() else { return };
     let Verb::MergeStatus { body, .. } = status.verb() else { panic!("a status is merged: {status:?}") };
-    let World { set, design, revisions, .. } = view.world;
+    let World { set, spec, revisions, .. } = view.world;
     assert_eq!(body.as_object().unwrap().len(), 1, "nothing but the status is written");
     let status = &body["status"];
     let count = |key: &str| status[key].as_u64().unwrap_or_else(|| panic!("S13: {key} of {status}"));
@@ -422,7 +422,7 @@ fn status(view: &View<'_>, decided: &Decision) {
     assert!(count("availableReplicas") <= ready && ready <= replicas, "S13: {status}");
     assert!(count("currentReplicas") <= replicas && count("updatedReplicas") <= replicas, "S13: {status}");
     assert!(status["observedGeneration"].as_i64().unwrap() >= set.observed_generation, "S13");
-    assert!(count("collisionCount") >= u64::from(design.collisions.unwrap_or(0)), "S13");
+    assert!(count("collisionCount") >= u64::from(spec.collisions.unwrap_or(0)), "S13");
     let known = revisions.iter().chain(view.world.memory.taken.values()).map(|row| &*row.name);
     let made: Vec<_> = tasks(decided).filter(|task| task.purpose == Purpose::CreateRevision).collect();
     let known: BTreeSet<_> = known.chain(made.iter().map(|task| &*task.action.object().name)).collect();
@@ -435,7 +435,7 @@ fn status(view: &View<'_>, decided: &Decision) {
 
 /// S14: nothing that is in use is trimmed, and a template that is known makes no new revision.
 fn history(view: &View<'_>, decided: &Decision) {
-    let World { set, design, revisions, pods, .. } = view.world;
+    let World { set, spec, revisions, pods, .. } = view.world;
     let trimmed: Vec<_> = trim(decided).into_iter().flatten().collect();
     let selected = pods.iter().filter(|pod| set.selector.matches(|key| pod.label(key)));
     let used: BTreeSet<&str> =
@@ -444,7 +444,7 @@ fn history(view: &View<'_>, decided: &Decision) {
         assert!(task.purpose == Purpose::TrimRevision && task.action.is_deletion());
         let name = &*task.action.object().name;
         let row = revisions.iter().find(|row| *row.name == *name).unwrap();
-        let equal = revisions.iter().filter(|row| row.data == design.patch);
+        let equal = revisions.iter().filter(|row| row.data == spec.patch);
         let latest = equal.max_by_key(|row| (row.number, row.created, &row.name));
         assert!(
             !used.contains(name) && latest.is_none_or(|latest| *latest.name != *name),
@@ -456,17 +456,17 @@ fn history(view: &View<'_>, decided: &Decision) {
         });
         for other in older {
             let goes = trimmed.iter().any(|task| task.action.object().name == other.name);
-            assert!(goes || other.data == design.patch, "S14: {name} goes before the older {}", other.name);
+            assert!(goes || other.data == spec.patch, "S14: {name} goes before the older {}", other.name);
         }
     }
-    let limit = usize::try_from(design.history_limit);
+    let limit = usize::try_from(spec.history_limit);
     assert!(limit.is_ok() || trimmed.is_empty(), "S14: everything is kept");
     if let Ok(limit) = limit {
         let left = revisions.len() - trimmed.len();
         assert!(trimmed.is_empty() || left >= limit, "S14: {left} are left of {limit}");
     }
     for task in tasks(decided).filter(|task| task.purpose == Purpose::CreateRevision) {
-        let known = revisions.iter().any(|row| row.data == design.patch);
+        let known = revisions.iter().any(|row| row.data == spec.patch);
         assert!(!known, "S14: {} is made for a known template", task.action.object().name);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::super::world::{Memory, RevisionRow, Standing, World};
+use super::super::world::{Memory, Presence, RevisionRow, World};
 use super::super::{Answer, Blocked, Decision, Purpose, Task, plan, report};
 use super::cluster::{Chance, Cluster, FOO, Move};
 use super::decode::Row;
@@ -43,7 +43,6 @@ pub(super) struct Fault {
 /// What goes wrong.
 #[derive(Clone, Debug)]
 pub(super) enum How {
-    /// It is refused.
     Refused(Refusal),
     /// It is done, but the answer is lost.
     Lost,
@@ -77,7 +76,7 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// Whether the operator would try again after a while.
+    /// Whether the operator would retry after a while.
     pub(super) fn failed(&self) -> bool {
         self.blocked.is_some() || !self.errors.is_empty() || self.died
     }
@@ -141,7 +140,7 @@ impl Cluster {
             pass.plans.push(decided.clone());
             if !decided.plan.asks.is_empty() {
                 *self.requests.entry((Op::Get, Kind::StatefulSet)).or_default() += 1;
-                world.memory.standing = Some(self.standing(&world));
+                world.memory.presence = Some(self.presence(&world));
                 continue;
             }
             let failed = match self.work(&world, &work(&decided), &mut pass) {
@@ -304,16 +303,16 @@ impl Cluster {
     }
 
     /// The set as the server has it now.
-    fn standing(&self, world: &World) -> Standing {
+    fn presence(&self, world: &World) -> Presence {
         match self.server.get(Kind::StatefulSet, &world.set.name).map(|stored| &stored.row) {
             Some(Row::Set(set, _)) if set.uid == world.set.uid => {
                 if set.deleting {
-                    Standing::Deleting
+                    Presence::Deleting
                 } else {
-                    Standing::Alive
+                    Presence::Alive
                 }
             }
-            _ => Standing::Gone,
+            _ => Presence::Gone,
         }
     }
 
@@ -341,13 +340,13 @@ impl Cluster {
     /// The world of a set as the caches show it; `None` where they do not have the set.
     pub(super) fn world(&self, name: &str) -> Option<World> {
         let stored = self.cache(Kind::StatefulSet).get(&(Kind::StatefulSet, name.into()))?;
-        let Row::Set(set, design) = &stored.row else { return None };
+        let Row::Set(set, spec) = &stored.row else { return None };
         let mut world = World {
             set: Arc::clone(set),
-            design: Arc::clone(design),
+            spec: Arc::clone(spec),
             pods: Vec::new(),
             orphans: Vec::new(),
-            claims: design.claim_templates.iter().map(|_| BTreeMap::new()).collect(),
+            claims: spec.claim_templates.iter().map(|_| BTreeMap::new()).collect(),
             revisions: Vec::new(),
             memory: Memory { status_age: self.status_age(&set.uid), ..Memory::default() },
             features: self.features,
@@ -361,7 +360,7 @@ impl Cluster {
                 }
             }
         }
-        for (claims, template) in world.claims.iter_mut().zip(design.claim_templates.iter()) {
+        for (claims, template) in world.claims.iter_mut().zip(spec.claim_templates.iter()) {
             let of_set = format!("{}-{}", template.name, set.name);
             for stored in self.cache(Kind::Claim).values() {
                 if let Row::Claim(claim) = &stored.row

@@ -217,7 +217,7 @@ impl Run {
         changed || due
     }
 
-    /// The same, or something that went wrong is to be tried again.
+    /// The same, or something that went wrong is to be retried.
     fn is_woken(&self) -> bool {
         self.retry || self.is_called()
     }
@@ -421,7 +421,7 @@ fn remedy(run: &mut Run) -> bool {
 /// L1, L6: exactly the slots exist, available and up to date, claims are there, the status says so, and nothing is written.
 fn reached(run: &mut Run) {
     let cluster = &mut run.cluster;
-    let (set, design) = cluster.set_of(FOO);
+    let (set, spec) = cluster.set_of(FOO);
     let members = cluster.members();
     let ordinals: Vec<u32> = members.iter().map(|(ordinal, _)| *ordinal).collect();
     assert_eq!(ordinals, set.ordinals().collect::<Vec<_>>(), "L1: the slots:\n{cluster}");
@@ -444,14 +444,14 @@ fn reached(run: &mut Run) {
             assert_eq!(owners, wanted_owners(cluster, true, &pod.name), "L1: {}:\n{cluster}", claim.name);
         }
     }
-    let counts = design.counts;
+    let counts = spec.counts;
     assert_eq!(
         [counts.replicas, counts.ready, counts.available],
         [set.replicas; 3],
         "L1: the status:\n{cluster}"
     );
     assert_eq!(set.observed_generation, set.generation);
-    let trimmed = usize::try_from(design.history_limit).map_or(usize::MAX, |limit| limit + 2 + members.len());
+    let trimmed = usize::try_from(spec.history_limit).map_or(usize::MAX, |limit| limit + 2 + members.len());
     assert!(cluster.revisions().len() <= trimmed, "L1: revisions:\n{cluster}");
     if matches!(set.strategy, UpdateStrategy::RollingUpdate { .. }) {
         assert_eq!(set.current_revision, set.update_revision, "L1: promoted:\n{cluster}");

@@ -38,7 +38,6 @@ pub(super) enum Refusal {
 /// All objects by kind and name.
 pub(super) type Objects = BTreeMap<(Kind, Box<str>), Arc<Stored>>;
 
-/// The server.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     pub(super) objects: Objects,

@@ -32,7 +32,7 @@ async fn b_a10_9_another_revision_midway_starts_anew(stage: Gated) {
     answers.release(&["web-2"]);
     stage.updated("web").await;
     stage.serves("web", "v3").await;
-    stage.event("web", "RolloutStarted", "supersedes").await;
+    stage.event("web", "RolloutStarted", "replaces the one being rolled out").await;
     assert_eq!(stage.lives(&["web-0", "web-1"]), [2, 2], "v2 never got there");
     stage.finish();
 }

@@ -22,7 +22,6 @@ use crate::scenarios::{Place, Scenario};
 /// The set beside the bad one.
 const WELL: &str = "well";
 
-/// The bad one.
 const BAD: &str = "bad";
 
 /// From Running to Ready, for pods of the set beside it: three of them in a row are time enough for a loop without pauses

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// One line of a watch.
@@ -44,8 +44,13 @@ impl<'a> Line<'a> {
 #[derive(Debug, Deserialize)]
 pub(in crate::shell) struct Page<'a> {
     pub(in crate::shell) metadata: PageMeta,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "null_is_none")]
     pub(in crate::shell) items: Vec<&'a RawValue>,
+}
+
+/// A list of metadata alone that has no items says null instead of an empty list.
+fn null_is_none<'de, D: Deserializer<'de>>(items: D) -> Result<Vec<&'de RawValue>, D::Error> {
+    Option::deserialize(items).map(Option::unwrap_or_default)
 }
 
 #[derive(Debug, Deserialize)]

@@ -4,13 +4,17 @@
 //! stops nobody else: a set becomes a row that nothing is rolled for, a pod becomes a missing one.
 
 mod claim;
-mod design;
+mod config_map;
+mod extended;
 mod line;
 mod metadata;
 mod pod;
 mod revision;
 mod rollout;
+mod scaling;
+mod service;
 mod set;
+mod set_spec;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,12 +26,16 @@ use sts_plus_planner::selector::Labels;
 use super::intern::Interner;
 
 pub(super) use claim::{claim, split_ordinal};
+pub(super) use config_map::config_map;
+pub(super) use extended::extended;
 pub(in crate::shell) use line::Page;
 pub(super) use line::{Line, Marker};
 pub(super) use metadata::metadata;
 pub(super) use pod::pod;
 pub(super) use revision::{ReadRevision, revision, revision_row};
 pub(super) use rollout::rollout;
+pub(super) use scaling::scaling;
+pub(super) use service::service;
 pub(super) use set::{ReadSet, set, unreadable_set};
 
 /// How much is kept of what the server sends.

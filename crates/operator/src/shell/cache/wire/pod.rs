@@ -6,10 +6,19 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use sts_plus_api::extended::Group;
 use sts_plus_api::keys;
 use sts_plus_planner::pod::{ClaimVolume, Phase, PodRow, Waiting};
 
 use super::{Decoded, Extent, Interner, Meta, Undecodable, undecodable};
+
+/// How long the list of zones of a pod may be, in bytes: 16 zones of 63 characters, quoted.
+const ZONES_BYTES: usize = 2 * 1024;
+
+/// How large the labels of a pod may be, in bytes of their keys and values: a hundred labels with the longest keys (a prefix
+/// of 253 bytes, a slash, a name of 63) and the longest values (63). Kubernetes limits each label, but not how many there
+/// are: an object may have 1.5 MiB of them, and there may be thousands of pods.
+const LABELS_BYTES: usize = 40 * 1024;
 
 #[derive(Deserialize)]
 struct Pod<'a> {
@@ -66,6 +75,8 @@ struct PodStatus<'a> {
     container_statuses: Option<Vec<Container<'a>>>,
     #[serde(borrow)]
     init_container_statuses: Option<Vec<Container<'a>>>,
+    #[serde(rename = "podIP", borrow)]
+    pod_ip: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -146,11 +157,28 @@ pub(in crate::shell::cache) fn pod(
         Some(owner) => owner.is_set().then(|| owner.uid.as_ref()),
         None => (extent == Extent::Controlling).then_some(""),
     };
+    let sizes = metadata.labels.iter().flatten().map(|(key, value)| key.len() + value.len());
+    // None is left out, since a selector may be about any of them: the pod counts as missing. Where sets are controlled such a
+    // pod would be created again, so there they are kept as Kubernetes takes them, like the template.
+    if owner.is_some() && extent == Extent::Steering && sizes.sum::<usize>() > LABELS_BYTES {
+        let error = format!("the labels are larger than {} KiB", LABELS_BYTES / 1024);
+        return Err(undecodable(json, &serde::de::Error::custom(error)));
+    }
     let row = owner.map(|owner| {
         let labels = metadata.labels.as_ref();
+        let annotations = metadata.annotations.as_ref();
+        let zones = annotations.and_then(|annotations| {
+            Group::ALL.iter().find_map(|group| annotations.get(&*group.key(keys::ZONES)))
+        });
+        let zones = zones.filter(|zones| zones.len() <= ZONES_BYTES);
         let revision = labels.and_then(|labels| labels.get(keys::CONTROLLER_REVISION));
         let own_name = labels.and_then(|labels| labels.get(keys::POD_NAME));
-        let common = |key: &str| !matches!(key, keys::POD_NAME | keys::POD_INDEX | keys::CONTROLLER_REVISION);
+        let own_ordinal = labels.and_then(|labels| labels.get(keys::POD_ORDINAL));
+        let ordinal = metadata.name.rsplit_once('-').map(|(_, ordinal)| ordinal);
+        let common = |key: &str| {
+            let is_own = matches!(key, keys::POD_NAME | keys::POD_INDEX | keys::CONTROLLER_REVISION);
+            !is_own && key != keys::POD_ORDINAL
+        };
         let labels = labels.into_iter().flatten().filter(|(key, _)| common(key));
         // An init container that ended well has done its work, however often it was tried.
         let init = || status.init_container_statuses.iter().flatten();
@@ -180,7 +208,10 @@ pub(in crate::shell::cache) fn pod(
                 .max(),
             running: regular().chain(init().filter(|init| spec.is_sidecar(&init.name))).any(Container::runs),
             named: own_name.is_some_and(|name| *name == metadata.name),
+            numbered: own_ordinal.is_some_and(|own| ordinal == Some(&**own)),
             volumes: interner.volumes(claim_volumes(&metadata.name, spec.volumes)),
+            ip: status.pod_ip.filter(|ip| !ip.is_empty()).map(|ip| ip.as_ref().into()),
+            zones: zones.map(|zones| interner.text(zones)),
         }
     });
     let name = metadata.name.as_ref().into();

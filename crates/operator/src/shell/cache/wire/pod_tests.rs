@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 use sts_plus_planner::pod::{ClaimVolume, Defect, Phase, Waiting};
+use sts_plus_planner::selector::Selector;
 
 use super::super::Interner;
 use super::{Extent, pod};
@@ -44,6 +45,44 @@ fn a_pod_becomes_a_row_with_what_decisions_need() {
     assert_eq!(row.label("statefulset.kubernetes.io/pod-name"), Some("web-1"));
     assert_eq!(row.label("controller-revision-hash"), Some("web-abc"));
     assert_eq!(row.labels.len(), 1, "per-pod labels are not kept twice");
+}
+
+#[test]
+fn d_c5_a_label_with_the_ordinal_is_known_and_not_kept_with_those_that_pods_share() {
+    let mut json = pod_json(&json!({}));
+    assert!(!read(&json).numbered);
+    for (value, numbered) in [("1", true), ("2", false)] {
+        json["metadata"]["labels"]["fissile.cloudfoundry.org/pod-ordinal"] = json!(value);
+        let row = read(&json);
+        assert_eq!((row.numbered, row.labels.len()), (numbered, 1));
+    }
+}
+
+#[test]
+fn labels_are_kept_up_to_a_size_that_no_selector_notices() {
+    let with_labels = |count: usize| {
+        let mut json = pod_json(&json!({}));
+        for number in 0..count {
+            let key = format!("{}/{number:063}", ["prefix"; 36].join("."));
+            json["metadata"]["labels"][key] = json!(format!("{number:063}"));
+        }
+        json
+    };
+    let last = format!("{}/{:063}", ["prefix"; 36].join("."), 99);
+    let row = read(&with_labels(100));
+    for (key, value) in [(&*last, format!("{:063}", 99)), ("app", "web".to_owned())] {
+        assert!(Selector::labels([(key, &*value)]).matches(|key| row.label(key)), "{key}");
+    }
+    let large = with_labels(120).to_string();
+    let error = pod(&large, Extent::Steering, &mut Interner::default()).expect_err("too large");
+    assert_eq!((&*error.namespace, &*error.name), ("ns", "web-1"));
+    assert!(error.error.contains("the labels are larger than 40 KiB"), "{}", error.error);
+    let row = pod(&large, Extent::Controlling, &mut Interner::default()).expect("as Kubernetes takes it").row;
+    assert_eq!(row.expect("a set's pod").label(&last), Some(&*format!("{:063}", 99)));
+    let mut other = with_labels(120);
+    other["metadata"]["ownerReferences"][0]["kind"] = json!("ReplicaSet");
+    let read = pod(&other.to_string(), Extent::Steering, &mut Interner::default());
+    assert!(read.expect("of no interest").row.is_none());
 }
 
 #[test]

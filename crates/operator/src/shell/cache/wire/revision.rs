@@ -29,7 +29,6 @@ struct RevisionMeta<'a> {
     creation_timestamp: Option<Timestamp>,
 }
 
-/// A ControllerRevision.
 #[derive(Debug)]
 pub(in crate::shell::cache) struct ReadRevision {
     pub(in crate::shell::cache) row: RevisionRow,

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use sts_plus_api::extended::Group;
 use sts_plus_api::keys;
+use sts_plus_api::kinds::Kind;
 use sts_plus_planner::selector::{Labels, Requirement, Selector, Test};
-use sts_plus_planner::set::{SetRow, Steering, Strategy};
-use sts_plus_planner::statefulset::world::Design;
+use sts_plus_planner::set::{Child, SetRow, Steering, Strategy};
+use sts_plus_planner::statefulset::world::SetSpec;
 
-use super::design::design;
+use super::set_spec::set_spec;
 use super::{Decoded, Extent, Interner, Map, Meta, Undecodable, bounded, labels, undecodable};
 
 /// The update strategy that is shown for a set that could not be read.
@@ -23,6 +25,15 @@ const WORD_CHARACTERS: usize = 64;
 
 /// How much is kept of the status annotation, in characters: several times what we write there.
 const STATUS_CHARACTERS: usize = 16 * 1024;
+
+/// How much is kept of the ordinals of leaving pods, in characters: those of a hundred pods, several times.
+const LEAVING_CHARACTERS: usize = 4 * 1024;
+
+/// How much is kept of kind and name of the object that controls a set, in characters.
+const CONTROLLER_CHARACTERS: usize = 512;
+
+/// How long an annotation of an ExtendedStatefulSet may be, in bytes: 16 zones of 63 characters, quoted.
+const CHILD_BYTES: usize = 2 * 1024;
 
 /// The longest name of an object, in bytes.
 const NAME_BYTES: usize = 253;
@@ -39,14 +50,14 @@ pub(super) struct Set<'a> {
     #[serde(borrow)]
     pub(super) metadata: Meta<'a>,
     #[serde(borrow)]
-    pub(super) spec: SetSpec<'a>,
+    pub(super) spec: Spec<'a>,
     #[serde(borrow, default)]
     pub(super) status: SetStatus<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SetSpec<'a> {
+pub(super) struct Spec<'a> {
     #[serde(default)]
     pub(super) replicas: Option<u32>,
     #[serde(borrow)]
@@ -151,12 +162,11 @@ pub(super) struct SetStatus<'a> {
     pub(super) update_revision: Cow<'a, str>,
 }
 
-/// A StatefulSet.
 #[derive(Debug)]
 pub(in crate::shell::cache) struct ReadSet {
     pub(in crate::shell::cache) row: SetRow,
     /// What only its own controller needs.
-    pub(in crate::shell::cache) design: Option<Arc<Design>>,
+    pub(in crate::shell::cache) spec: Option<Arc<SetSpec>>,
 }
 
 /// Reads a StatefulSet. One that cannot be read gets a row that keeps its group from being rolled.
@@ -173,9 +183,10 @@ pub(in crate::shell::cache) fn set(
         let error = format!("the selector is larger than {} KiB", SELECTOR_BYTES / 1024);
         return Err(undecodable(json, &serde::de::Error::custom(error)));
     }
-    let design = (extent == Extent::Controlling).then(|| Arc::new(design(&set, interner)));
+    let kept_spec = (extent == Extent::Controlling).then(|| Arc::new(set_spec(&set, interner)));
     let Set { metadata, spec, status } = set;
-    let annotations = metadata.annotations.unwrap_or_default();
+    let mut metadata = metadata;
+    let annotations = metadata.annotations.take().unwrap_or_default();
     let annotation = |key: &str, characters| annotations.get(key).map(|value| bounded(value, characters));
     let mark = annotations.get(keys::PHASED_ROLLOUT).filter(|mark| mark.len() <= NAME_BYTES);
     let group = metadata.labels.as_ref().and_then(|labels| labels.get(keys::ROLLOUT_GROUP));
@@ -184,6 +195,11 @@ pub(in crate::shell::cache) fn set(
     let namespace = interner.text(&metadata.namespace);
     let name: Arc<str> = metadata.name.as_ref().into();
     let replicas = spec.replicas.unwrap_or(1);
+    let child = child(&metadata, &annotations, &status, interner).map(Box::new);
+    let controller = metadata.controller().map(|owner| {
+        let text = format!("{} {}", owner.kind, owner.name);
+        Arc::from(bounded(&text, CONTROLLER_CHARACTERS))
+    });
     let row = SetRow {
         namespace: Arc::clone(&namespace),
         name: Arc::clone(&name),
@@ -198,9 +214,11 @@ pub(in crate::shell::cache) fn set(
             paused: annotation(keys::PAUSED, WORD_CHARACTERS),
             rollout_status: annotation(keys::ROLLOUT_STATUS, STATUS_CHARACTERS),
             phased_rollout: mark.map(|mark| mark.as_ref().into()),
+            leaving: annotation(keys::LEAVING, LEAVING_CHARACTERS),
         },
         replicas,
         first_ordinal: spec.ordinals.map_or(0, |ordinals| ordinals.start),
+        is_ordered: spec.pod_management_policy.as_deref() != Some("Parallel"),
         min_ready: SignedDuration::from_secs(spec.min_ready_seconds.unwrap_or(0).max(0)),
         strategy: match spec.update_strategy.kind.as_ref() {
             "OnDelete" => Strategy::OnDelete,
@@ -219,9 +237,48 @@ pub(in crate::shell::cache) fn set(
         current_revision: known(status.current_revision),
         update_revision: known(status.update_revision),
         counted: [status.ready_replicas, status.updated_replicas] == [replicas; 2],
+        child,
+        controller,
     };
-    let row = Some(ReadSet { row, design });
+    let row = Some(ReadSet { row, spec: kept_spec });
     Ok(Decoded { namespace, name, resource_version: metadata.resource_version.into(), row })
+}
+
+/// What an ExtendedStatefulSet has written on a set: one that it controls, or one that nothing controls and that carries its
+/// label, because it was left behind by an object of this name.
+fn child(
+    metadata: &Meta<'_>,
+    annotations: &Map<'_>,
+    status: &SetStatus<'_>,
+    interner: &mut Interner,
+) -> Option<Child> {
+    let label = |key: &str| metadata.labels.as_ref().and_then(|labels| labels.get(key));
+    let owner = metadata.controller();
+    let group = match owner {
+        Some(owner) if owner.kind == Kind::Extended.definition().kind => {
+            Group::ALL.into_iter().find(|group| owner.api_version == group.api_version())?
+        }
+        Some(_) => return None,
+        None => Group::ALL.into_iter().find(|group| label(&group.key(keys::EXTENDED_NAME)).is_some())?,
+    };
+    let annotation = |key: &str| annotations.get(&*group.key(key)).filter(|text| text.len() <= CHILD_BYTES);
+    let named = label(&group.key(keys::EXTENDED_NAME));
+    Some(Child {
+        group,
+        owner: interner.text(owner.map_or("", |owner| &owner.uid)),
+        owner_name: interner
+            .text(owner.map(|owner| &*owner.name).or(named.map(|name| &**name)).unwrap_or_default()),
+        label: named.map(|name| interner.text(name)),
+        version: annotation(keys::VERSION).map(|text| bounded(text, WORD_CHARACTERS)),
+        hash: annotation(keys::CONTENT_HASH).map(|text| interner.text(text)),
+        staying: annotation(keys::STAYING).and_then(|staying| staying.parse().ok()),
+        zone_index: label(&group.key(keys::AZ_INDEX)).map(|text| bounded(text, WORD_CHARACTERS)),
+        zone_name: label(&group.key(keys::AZ_NAME)).map(|text| interner.text(text)),
+        zones: annotation(keys::ZONES).map(|text| interner.text(text)),
+        template_zones: annotation(keys::TEMPLATE_ZONES).map(|text| interner.text(text)),
+        ready_replicas: status.ready_replicas,
+        status_replicas: status.replicas,
+    })
 }
 
 impl LabelSelector<'_> {
@@ -273,6 +330,7 @@ pub(in crate::shell::cache) fn unreadable_set(json: &str, interner: &mut Interne
         steering: Steering::default(),
         replicas: 0,
         first_ordinal: 0,
+        is_ordered: true,
         min_ready: SignedDuration::ZERO,
         strategy: Strategy::Other(UNREADABLE.into()),
         selector: Selector::default(),
@@ -280,6 +338,8 @@ pub(in crate::shell::cache) fn unreadable_set(json: &str, interner: &mut Interne
         current_revision: None,
         update_revision: None,
         counted: false,
+        child: None,
+        controller: None,
     })
 }
 

@@ -29,7 +29,7 @@ fn set_json() -> Value {
 fn read(json: &Value) -> SetRow {
     let read = set(&json.to_string(), Extent::Steering, &mut Interner::default()).expect("decodes").row;
     let read = read.expect("every one has a row");
-    assert!(read.design.is_none(), "only its own controller needs it");
+    assert!(read.spec.is_none(), "only its own controller needs it");
     read.row
 }
 
@@ -45,6 +45,22 @@ fn a_set_becomes_a_row_with_what_decisions_need() {
     assert_eq!(row.target(), Some("web-2"));
     assert!(row.selector.matches(|key| (key == "app").then_some("web")));
     assert!(!row.selector.matches(|key| if key == "app" { Some("web") } else { Some("x") }));
+}
+
+#[test]
+fn a_set_names_what_controls_it_and_its_pods_that_leave() {
+    let row = read(&set_json());
+    assert_eq!((row.controller.as_deref(), row.leaving().len()), (None, 0));
+    let mut json = set_json();
+    json["metadata"]["annotations"] = json!({ keys::LEAVING: "3, x,11," });
+    let owner = |kind: &str, controls: bool| json!({ "apiVersion": "a.example/v1", "kind": kind, "name": "db", "uid": "o1", "controller": controls });
+    json["metadata"]["ownerReferences"] = json!([owner("Application", false), owner("Database", true)]);
+    let row = read(&json);
+    assert_eq!(row.controller.as_deref(), Some("Database db"));
+    assert!(row.leaving().iter().eq(&[3, 11]));
+    assert!(row.child.is_none(), "it is no ExtendedStatefulSet's");
+    json["metadata"]["ownerReferences"] = json!([owner("Application", false)]);
+    assert_eq!(read(&json).controller, None);
 }
 
 #[test]
@@ -73,12 +89,14 @@ fn a_set_that_cannot_be_read_still_stops_its_group() {
 #[test]
 fn a_row_is_small_whatever_the_annotations_and_labels_hold() {
     let long = "1".repeat(250 << 10);
-    for key in [keys::MAX_UNAVAILABLE, keys::PAUSED, keys::ROLLOUT_STATUS, keys::PHASED_ROLLOUT] {
+    let word =
+        [keys::MAX_UNAVAILABLE, keys::PAUSED, keys::ROLLOUT_STATUS, keys::PHASED_ROLLOUT, keys::LEAVING];
+    for key in word {
         let mut json = set_json();
         json["metadata"]["annotations"] = json!({ key: long });
         let steering = read(&json).steering;
         let kept = [&steering.max_unavailable, &steering.paused, &steering.rollout_status];
-        let kept = kept.into_iter().chain([&steering.phased_rollout]).flatten();
+        let kept = kept.into_iter().chain([&steering.phased_rollout, &steering.leaving]).flatten();
         assert!(kept.map(|value| value.len()).sum::<usize>() < 17 << 10, "{key}");
         assert_eq!(steering.max_unavailable.is_some(), key == keys::MAX_UNAVAILABLE, "it is still reported");
         assert_eq!(steering.rollout_status.is_some(), key == keys::ROLLOUT_STATUS, "it is still removed");
