@@ -7,7 +7,7 @@
 )]
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -115,7 +115,7 @@ impl Coordinator {
 
 /// The spec of `policy.yaml`, for the set of the scenario.
 fn spec() -> Value {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("policy.yaml");
+    let file = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("policy.yaml");
     let policy: Value = serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let mut spec = policy["spec"].clone();
     spec["targetRef"]["name"] = NAME.into();

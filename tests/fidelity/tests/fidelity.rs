@@ -6,7 +6,7 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
 }
 
 fn here() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+    sts_plus_harness::package()
 }
 
 fn start(setup: Option<&Sequence>) -> Result<Both, Unavailable> {

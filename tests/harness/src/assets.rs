@@ -11,10 +11,12 @@ use std::{
 
 use libtest_mimic::{Completion, Failed};
 
+use crate::checkout;
+
 /// Points to a folder with the binaries; the name is the one that controller tests everywhere use.
 const ASSETS_VARIABLE: &str = "KUBEBUILDER_ASSETS";
 /// Builds the test bed, and knows where it is.
-const BUILD_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testbed/build.sh");
+const BUILD_SCRIPT: &str = "tests/testbed/build.sh";
 /// Without these there is no control plane.
 const REQUIRED: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
 
@@ -106,7 +108,8 @@ impl AssetsMissing {
 }
 
 fn built_test_bed() -> Result<OsString, AssetsMissing> {
-    let answer = Command::new(BUILD_SCRIPT).arg("--where").output().map_err(AssetsMissing::Script)?;
+    let answer =
+        Command::new(checkout().join(BUILD_SCRIPT)).arg("--where").output().map_err(AssetsMissing::Script)?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if answer.status.success() {
         Ok(text(&answer.stdout).into())

@@ -5,7 +5,7 @@
     reason = "a test, which clippy recognises by an attribute that this kind does not have"
 )]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, RwLock};
 
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
 }
 
 fn here() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+    sts_plus_harness::package()
 }
 
 fn start() -> Result<Both, AssetsMissing> {

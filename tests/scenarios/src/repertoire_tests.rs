@@ -45,7 +45,7 @@ fn what_the_table_names_exists_and_needs_what_it_says() {
 #[test]
 fn each_list_has_a_test_for_each_kind_of_cluster() {
     let mut played = [BTreeSet::new(), BTreeSet::new()];
-    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).unwrap() {
+    for file in std::fs::read_dir(sts_plus_harness::package().join("tests")).unwrap() {
         let path = file.unwrap().path();
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         for list in ["groups", "phased", "scaling", "statefulset"] {

@@ -6,13 +6,13 @@
 )]
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use sts_plus_harness::Assets;
 use sts_plus_harness::wait::{NotYet, until};
+use sts_plus_harness::{Assets, checkout};
 use sts_plus_scenarios::binary;
 use sts_plus_scenarios::observer::DEADLINE;
 use tokio::runtime::Runtime;
@@ -165,7 +165,7 @@ impl Stage {
         Stage {
             start,
             child,
-            folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."),
+            folder: checkout(),
             programs: vec![assets.folder().to_owned(), binary.parent().unwrap().to_owned()],
             kubeconfig: setting.trim_start_matches("KUBECONFIG=").to_owned(),
             printed,

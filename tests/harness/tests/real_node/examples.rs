@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use kube::Api;
 use serde_json::{Value, json};
 use sts_plus_harness::{
-    RealNode,
+    RealNode, checkout,
     wait::{NotYet, until},
 };
 use tempfile::TempDir;
@@ -17,7 +17,7 @@ use crate::{
     stages::Stages,
 };
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/extended-statefulset");
+const FOLDER: &str = "examples/extended-statefulset";
 const NODE: &str = "node";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
@@ -48,7 +48,7 @@ pub(crate) async fn run_as_described(node: &RealNode) {
 }
 
 async fn apply_file(node: &RealNode, file: &str) {
-    let manifest = fs::read_to_string(Path::new(FOLDER).join(file)).unwrap();
+    let manifest = fs::read_to_string(checkout().join(FOLDER).join(file)).unwrap();
     apply(node, EXAMPLES, &manifest).await;
 }
 

@@ -9,7 +9,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use sts_plus_harness::{
-    RealNode,
+    RealNode, checkout,
     output::output,
     wait::{NotYet, until},
 };
@@ -22,7 +22,7 @@ use crate::{
 };
 
 pub(crate) const IMAGE: &str = "localhost/sts-plus:test";
-const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/sts-plus");
+const CHART: &str = "charts/sts-plus";
 pub(crate) const HOME: &str = "sts-plus";
 /// The kind that the chart brings along.
 pub(crate) const KIND: &str = "phasedrollouts.sts.plus";
@@ -71,7 +71,9 @@ pub(crate) async fn install_with(node: &RealNode, settings: &[&str]) {
     node.kubectl_with(&["apply", "-f", "-"], &namespace.to_string()).await.unwrap();
     let (repository, tag) = IMAGE.rsplit_once(':').unwrap();
     let mut helm = node.program("helm");
-    helm.args(["template", "sts-plus", CHART, "--namespace", HOME])
+    helm.args(["template", "sts-plus"])
+        .arg(checkout().join(CHART))
+        .args(["--namespace", HOME])
         .args(["--set", &format!("image.repository={repository},image.tag={tag},image.pullPolicy=Never")])
         .args(["--set", &format!("replicas={COPIES}")])
         .args(settings.iter().flat_map(|setting| ["--set", setting]));

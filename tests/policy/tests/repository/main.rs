@@ -14,6 +14,7 @@ mod docs;
 mod layers;
 mod licences;
 mod manifests;
+mod restored_times;
 mod test_command;
 mod tidy;
 
@@ -22,7 +23,7 @@ use std::process::Command;
 
 /// The top of the checkout.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+    PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../..").canonicalize().unwrap()
 }
 
 /// What cargo prints when asked with `args`, of the workspace as it is locked.

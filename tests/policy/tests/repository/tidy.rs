@@ -16,7 +16,7 @@ struct Rule {
     except: &'static [(&'static str, &'static str)],
 }
 
-const RULES: [Rule; 2] = [
+const RULES: [Rule; 3] = [
     Rule {
         why: "tests wait for conditions, they do not sleep",
         applies: is_test_source,
@@ -63,6 +63,12 @@ const RULES: [Rule; 2] = [
             ("tests/simulate/src/run.rs", "virtual time: the length of a run"),
             ("tests/simulate/src/bin/bench-cluster.rs", "virtual time, on a paused clock"),
         ],
+    },
+    Rule {
+        why: "where the package was when it was compiled, perhaps for a checkout that is gone: ask when the test runs",
+        applies: |path| path.extension().is_some_and(|found| found == "rs"),
+        found_in: |line| line.contains(concat!("env!(\"CARGO_", "MANIFEST_DIR\")")),
+        except: &[],
     },
     Rule {
         why: "a path of somebody's machine",

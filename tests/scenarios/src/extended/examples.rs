@@ -1,6 +1,5 @@
 //! The files of `examples/extended-statefulset`, applied with kubectl as they are: each does what it says.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
@@ -10,6 +9,7 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 use sts_plus_api::extended::Group;
 use sts_plus_cluster::nodes::behaviour;
+use sts_plus_harness::checkout;
 
 use super::scenarios;
 use super::seen::{Object, Seen};
@@ -21,7 +21,7 @@ use crate::scaling::app::{App, Says};
 use crate::scenarios::Scenario;
 
 /// Where they are.
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/extended-statefulset");
+const FOLDER: &str = "examples/extended-statefulset";
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
@@ -45,7 +45,7 @@ async fn kubectl(stage: &Extended) -> Kubectl {
 
 /// Applies a file of the folder.
 async fn apply(kubectl: &Kubectl, file: &str) {
-    kubectl.apply(&Path::new(FOLDER).join(file)).await;
+    kubectl.apply(&checkout().join(FOLDER).join(file)).await;
 }
 
 /// Waits until an object is at a version with so many pods, all Ready, as [`Extended::ready`] does.
@@ -325,12 +325,12 @@ async fn d_a12_the_documented_active_probe_example_makes_one_pod_active(
 
 #[cfg(test)]
 mod tests {
-    use super::FOLDER;
+    use super::{FOLDER, checkout};
 
     #[test]
     fn every_file_is_applied_by_a_scenario() {
         let source = include_str!("examples.rs");
-        for file in std::fs::read_dir(FOLDER).unwrap() {
+        for file in std::fs::read_dir(checkout().join(FOLDER)).unwrap() {
             let name = file.unwrap().file_name().into_string().unwrap();
             assert!(source.contains(&format!("apply(&kubectl, \"{name}\")")), "{name}");
         }

@@ -1,9 +1,9 @@
 //! The files of `examples/scaling`, applied with kubectl as they are: each does what it says.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use sts_plus_api::scaling_policy::RecordPhase;
+use sts_plus_harness::checkout;
 
 use super::app::Says;
 use super::scenarios;
@@ -14,7 +14,7 @@ use crate::kubectl::Kubectl;
 use crate::scenarios::Scenario;
 
 /// Where they are.
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scaling");
+const FOLDER: &str = "examples/scaling";
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
@@ -48,7 +48,7 @@ async fn a_example_loki_prepares_each_ingester_before_it_is_removed(
     app.say("POST", prepare, &[Says::Code(204)]);
     app.say("DELETE", prepare, &[Says::Code(204)]);
     let kubectl = kubectl(&stage).await;
-    kubectl.apply(&Path::new(FOLDER).join("loki.yaml")).await;
+    kubectl.apply(&checkout().join(FOLDER).join("loki.yaml")).await;
     content(&stage, "ingester", 3).await;
     kubectl.run(&["scale", "scalingpolicy", "ingester", "--replicas", "2"]).await;
     content(&stage, "ingester", 2).await;
@@ -56,7 +56,7 @@ async fn a_example_loki_prepares_each_ingester_before_it_is_removed(
     let printed = kubectl.run(&["get", "scp"]).await;
     assert!(printed.contains("AsRequested") && printed.contains("DESIRED"), "{printed}");
     // What the autoscaler of the other file reads and writes is there.
-    kubectl.apply(&Path::new(FOLDER).join("autoscaler.yaml")).await;
+    kubectl.apply(&checkout().join(FOLDER).join("autoscaler.yaml")).await;
     stage.finish(&[&app]).await;
 }
 
@@ -76,7 +76,7 @@ async fn a_example_broker_drains_two_at_a_time_and_lets_them_join(
     );
     app.say("DELETE", drain, &[Says::Code(204)]);
     let kubectl = kubectl(&stage).await;
-    kubectl.apply(&Path::new(FOLDER).join("broker.yaml")).await;
+    kubectl.apply(&checkout().join(FOLDER).join("broker.yaml")).await;
     content(&stage, "broker", 4).await;
     kubectl.run(&["scale", "scp/broker", "--replicas", "2"]).await;
     content(&stage, "broker", 2).await;

@@ -1,6 +1,5 @@
 //! The ValidatingAdmissionPolicy of the chart on a real API server: only sts-plus lowers the replicas of a set with a policy.
 
-use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 
@@ -10,8 +9,8 @@ use k8s_openapi::api::admissionregistration::v1::{
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use sts_plus_harness::Assets;
 use sts_plus_harness::wait::{NotYet, until};
+use sts_plus_harness::{Assets, checkout};
 use tokio::process::Command;
 
 use super::manifest::{down, hook, pods};
@@ -42,7 +41,7 @@ impl Guard {
     async fn render(stage: &Scaled) -> Self {
         let home = tempfile::tempdir().unwrap();
         let mut helm = Command::new(Assets::find().unwrap().binary("helm").unwrap());
-        helm.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+        helm.current_dir(checkout());
         helm.args(["template", "sts-plus", "charts/sts-plus", "--namespace", HOME]);
         helm.arg("--set").arg(format!("namespaces={{{}}}", stage.namespace));
         helm.args(["--show-only", "templates/scalingguard.yaml"]);

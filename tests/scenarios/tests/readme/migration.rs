@@ -1,7 +1,6 @@
 //! Moving from rollout-operator and back, by the commands of the page, with its webhook configurations on a real API server.
 
 use std::net::Ipv4Addr;
-use std::path::Path;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -10,8 +9,8 @@ use kube::Api;
 use kube::api::{EvictParams, Patch, PatchParams, PostParams};
 use libtest_mimic::{Completion, Failed};
 use serde_json::json;
-use sts_plus_harness::Assets;
 use sts_plus_harness::wait::{NotYet, until};
+use sts_plus_harness::{Assets, package};
 use sts_plus_operator::shell::cache::Scope;
 use sts_plus_scenarios::cluster::Cluster;
 use sts_plus_scenarios::observer::DEADLINE;
@@ -175,7 +174,7 @@ impl Stage {
     /// Runs a command, and what a cluster would do on it by itself; what it has printed if it fails.
     async fn run(&mut self, command: &str) -> Result<(), String> {
         self.number += 1;
-        let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readme/mimir");
+        let chart = package().join("tests/readme/mimir");
         let spoken = command
             .replace(CHART, &chart.display().to_string())
             .replace(FILE, &self.folder.path().join(FILE).display().to_string())

@@ -1,9 +1,9 @@
 //! A reader's terminal, and what a page tells the reader to type.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use sts_plus_harness::Assets;
+use sts_plus_harness::{Assets, checkout};
 use sts_plus_scenarios::binary;
 
 /// Runs commands at the top of the checkout, against one cluster.
@@ -17,7 +17,7 @@ impl Shell {
     /// A terminal with the test bed's kubectl and helm, and our binary.
     pub(crate) fn new(assets: &Assets, kubeconfig: PathBuf) -> Self {
         Shell {
-            folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."),
+            folder: checkout(),
             kubeconfig,
             programs: vec![assets.folder().to_owned(), binary::find().unwrap().parent().unwrap().to_owned()],
         }
@@ -39,8 +39,7 @@ impl Shell {
 
 /// The text of a page, by its path from the top of the checkout.
 pub(crate) fn page(path: &str) -> String {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    std::fs::read_to_string(top.join(path)).unwrap()
+    std::fs::read_to_string(checkout().join(path)).unwrap()
 }
 
 /// The lines of all `sh` blocks.
