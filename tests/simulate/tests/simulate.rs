@@ -22,7 +22,7 @@ const SEARCHED: u64 = 300;
 const TOGETHER: u64 = 10;
 /// Seeds that once failed, with the faults that they had then, and what it was; they are run whatever the number of seeds. A
 /// fault that was invented later is not drawn into them: they stay the runs that failed.
-const ONCE_BAD: [(u64, &str, &str); 24] = [
+const ONCE_BAD: [(u64, &str, &str); 25] = [
     (
         41,
         "crash, error, conflict, stale-reads, partition, skewed-clock, sick-pods, prometheus-lies",
@@ -134,6 +134,11 @@ const ONCE_BAD: [(u64, &str, &str); 24] = [
         20_000_606,
         "error, conflict, dead-watch, late-write, skewed-clock, quota",
         "an operator that raises the partition on an old status comes back to the same gate",
+    ),
+    (
+        22_000_005,
+        "crash, lost-answer, conflict, lost-node, prometheus-lies, hook-refuses, hook-dies, hook-lies",
+        "a deadline that is over begins the time in which the call is taken back",
     ),
 ];
 /// The planted faults that must be seen, the seed by which each was last, which is looked at first, and how the failure

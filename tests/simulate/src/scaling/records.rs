@@ -60,8 +60,11 @@ pub fn of_change(state: &State, now: Duration, policy: &Policy, change: Change<'
         broken.push(format!("leaving: {count} pods of {name} leave at once, and {most} may"));
     }
     for record in records(after, "leaving").filter(|record| record["deadlineExceeded"] == true) {
-        let was = find(before, &record["ordinal"]).is_some_and(|before| before["deadlineExceeded"] == true);
-        let had = policy.begun(record).map_or(Duration::ZERO, |begun| now.saturating_sub(begun));
+        let before = find(before, &record["ordinal"]);
+        let was = before.as_ref().is_some_and(|before| before["deadlineExceeded"] == true);
+        // With `Abort` the time in which the call is taken back begins with this very change.
+        let begun = before.as_ref().and_then(|before| policy.begun(before)).or_else(|| policy.begun(record));
+        let had = begun.map_or(Duration::ZERO, |begun| now.saturating_sub(begun));
         if !was && state.knows_time && had + SLACK < policy.deadline(now) {
             broken.push(format!(
                 "deadline: {} has failed to leave by one of {} s after {} s",
