@@ -100,7 +100,7 @@ async fn d_s2_a_claim_belongs_to_its_ordinal_in_every_version_also_when_scaling_
             assert_eq!(mounted(&stage).await, own(pods.iter().copied()));
             let now = existing(&stage).await;
             assert!(known.iter().all(|(claim, uid)| now.get(claim) == Some(uid)), "{known:?} then {now:?}");
-            assert_eq!(stage.names(), BTreeSet::from(["db".to_owned()]), "no set helps with the claims");
+            stage.sets_are(BTreeSet::from(["db".to_owned()])).await;
             known = now;
         }
         assert_eq!(known.len(), 2);
@@ -192,7 +192,7 @@ async fn d_s1_blue_green_is_refused_for_a_template_with_claims_unless_it_is_allo
     stage.ready(1, 2).await;
     stage.edit(healthy("v2")).await;
     stage.ready(2, 2).await;
-    assert_eq!(stage.names(), BTreeSet::from(["db-v2".to_owned()]));
+    stage.sets_are(BTreeSet::from(["db-v2".to_owned()])).await;
     // Forbidden again, it changes nothing that is there.
     let before = stage.uids();
     stage.edit(json!({ "updateStrategy": { "blueGreen": { "sharedClaims": "Forbid" } } })).await;

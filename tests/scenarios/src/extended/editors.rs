@@ -57,7 +57,7 @@ async fn d_c10_sets_that_are_deleted_by_hand_come_back_as_the_same_version(
             })
             .await;
         stage.ready(2, 6).await;
-        assert_eq!(stage.names(), names);
+        stage.sets_are(names.clone()).await;
         assert_eq!(stage.view().versions(NAME), [1, 2]);
         // All of them at once, and the number stays.
         for set in &names {

@@ -241,7 +241,7 @@ async fn d_f6_the_documented_configs_example_shows_the_new_value(
     apply(&kubectl, "quarks-configs-updated.yaml").await;
     ready(&stage, "example-with-configs", 2, 2).await;
     assert!(before.is_disjoint(&stage.uids()));
-    assert_eq!(stage.names(), ["example-with-configs-v2".to_owned()].into());
+    stage.sets_are(["example-with-configs-v2".to_owned()].into()).await;
     // The pods take their value from the map, as the user wrote it, and no Secret is owned by anybody.
     let pods = stage.pods().list(&ListParams::default()).await.unwrap();
     for pod in pods {
@@ -269,7 +269,7 @@ async fn d_z3_the_documented_azs_example_runs_two_pods_in_each_zone(
         let zone = pod.labels()[&Group::Fissile.key(sts_plus_api::keys::AZ_NAME)].clone();
         assert_eq!(pod.spec.unwrap().node_name, Some(format!("node-{zone}")));
     }
-    assert_eq!(stage.names(), ["example-with-azs-z0-v1", "example-with-azs-z1-v1"].map(str::to_owned).into());
+    stage.sets_are(["example-with-azs-z0-v1", "example-with-azs-z1-v1"].map(str::to_owned).into()).await;
     stage.finish().await;
 }
 

@@ -62,9 +62,9 @@ pub fn all() -> Vec<Scenario> {
     .concat()
 }
 
-/// The scenarios that are played on the embedded cluster only, as there are hundreds of runs in each.
+/// The scenarios that are played on the embedded cluster only, as there are hundreds of runs in each or as they need its clock.
 pub fn enumerations() -> Vec<Scenario> {
-    [crash::all(), restarted()].concat()
+    [crash::all(), restarted(), config::within_a_moment()].concat()
 }
 
 /// The scenarios about creation, versions and volumes once more, with a restart of the operator between their steps.

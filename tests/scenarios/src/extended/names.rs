@@ -59,7 +59,7 @@ async fn d_two_objects_of_one_name_in_both_groups_do_not_share_a_set(
     let patch = kube::api::Patch::Merge(fields);
     others.patch(NAME, &kube::api::PatchParams::default(), &patch).await.unwrap();
     reports("AsRequested").await;
-    assert_eq!(stage.names(), ["db", "db-v1"].map(str::to_owned).into());
+    stage.sets_are(["db", "db-v1"].map(str::to_owned).into()).await;
     assert_eq!(stage.present().status.ready_replicas, Some(2));
     assert!(before.is_subset(&stage.uids()));
     stage.finish().await;

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use sts_plus_api::conditions::Truth;
 use sts_plus_api::extended::Group;
 use sts_plus_api::keys;
+use sts_plus_api::rollout_status::RolloutStatus;
 use sts_plus_harness::wait::{NotYet, until};
 
 use super::seen::{self, Object, Seen};
@@ -245,6 +246,44 @@ impl Extended {
     /// The names of the sets.
     pub fn names(&self) -> BTreeSet<String> {
         self.view().sets.keys().cloned().collect()
+    }
+
+    /// Waits until the sets are these: they are watched apart from everything else that is waited for.
+    pub async fn sets_are(&self, names: BTreeSet<String>) {
+        self.until(&format!("the sets {names:?}"), |seen| {
+            let present = seen.set_names();
+            let is_same = present.iter().copied().eq(names.iter().map(String::as_str));
+            if is_same { Ok(()) } else { Err(format!("{present:?}")) }
+        })
+        .await;
+    }
+
+    /// Waits until the operator that runs now has planned for the object.
+    pub async fn planned(&self) {
+        let (namespace, state) =
+            (format!("namespace=\"{}\"", self.namespace), "sts_plus_extended_statefulset_state{");
+        until(DEADLINE, "the operator to have planned", || async {
+            let page = self.metrics();
+            let mut lines = page.lines();
+            let has = lines
+                .any(|line| line.starts_with(state) && line.contains(&namespace) && line.ends_with(" 1"));
+            if has { Ok(()) } else { Err(NotYet::saw(page)) }
+        })
+        .await;
+    }
+
+    /// Waits until every set of a rollout group has been reported as up to date, which comes after its pods are Ready.
+    pub async fn groups_are_up_to_date(&self) {
+        self.until("every zone to be up to date", |seen| {
+            let zones = seen.sets.values().filter(|set| set.labels.contains_key(keys::ROLLOUT_GROUP));
+            let mut told = zones.map(|set| set.annotations.get(keys::ROLLOUT_STATUS));
+            let is_up_to_date = |told: Option<&String>| {
+                told.and_then(|told| RolloutStatus::parse(told))
+                    .is_some_and(|status| status.state == "UpToDate")
+            };
+            if told.all(is_up_to_date) { Ok(()) } else { Err(format!("{:?}", seen.sets)) }
+        })
+        .await;
     }
 
     /// The UIDs of the pods.

@@ -50,7 +50,7 @@ async fn d_z1_three_zones_go_through_three_versions_in_place(cluster: Arc<dyn Cl
     stage.restart().await;
     stage.edit(healthy("v3")).await;
     stage.ready(3, 9).await;
-    assert_eq!(stage.names(), ["db-z0", "db-z1", "db-z2"].map(str::to_owned).into());
+    stage.sets_are(["db-z0", "db-z1", "db-z2"].map(str::to_owned).into()).await;
     assert_eq!(stage.view().versions(NAME), [1, 2, 3]);
     let thrice = |lives: &Vec<String>| lives.len() == 3;
     assert!(stage.view().lives.values().all(thrice), "each pod once per version: {:?}", stage.view().lives);
@@ -69,7 +69,7 @@ async fn d_z8_three_zones_go_through_three_versions_blue_green(
     stage.ready(2, 6).await;
     stage.edit(healthy("v3")).await;
     let object = stage.ready(3, 6).await;
-    assert_eq!(stage.names(), ["db-z0-v3", "db-z1-v3", "db-z2-v3"].map(str::to_owned).into());
+    stage.sets_are(["db-z0-v3", "db-z1-v3", "db-z2-v3"].map(str::to_owned).into()).await;
     assert_eq!(object.status.versions.len(), 1);
     assert_eq!(stage.view().versions(NAME), [1, 2, 3]);
     stage.finish().await;
@@ -92,7 +92,7 @@ async fn d_v1_one_place_goes_through_three_versions_by_each_strategy(
                 stage.restart().await;
                 stage.ready(version, 3).await;
             }
-            assert_eq!(stage.names(), BTreeSet::from([last.to_owned()]));
+            stage.sets_are(BTreeSet::from([last.to_owned()])).await;
             assert_eq!(stage.view().versions(NAME), [1, 2, 3]);
             stage.finish().await;
         }
@@ -120,7 +120,7 @@ async fn d_v3_a_version_that_does_not_start_removes_nothing_and_can_be_supersede
         .await;
     stage.edit(healthy("v4")).await;
     stage.ready(4, 2).await;
-    assert_eq!(stage.names(), BTreeSet::from(["db-v4".to_owned()]));
+    stage.sets_are(BTreeSet::from(["db-v4".to_owned()])).await;
     stage.finish().await;
 }
 
@@ -200,7 +200,7 @@ async fn d_v6_a_third_version_that_arrives_midway_supersedes_both(
         .await;
     // Neither of the unfinished versions has removed anything, nor reached another zone.
     let there = ["db-z0-v1", "db-z0-v2", "db-z0-v3", "db-z1-v1", "db-z2-v1"].map(str::to_owned);
-    assert_eq!(stage.names(), there.into());
+    stage.sets_are(there.into()).await;
     stage.heal(&["db-z0-v3-1"]).await;
     for (pod, set) in [("db-z1-v3-1", "db-z1-v1"), ("db-z2-v3-1", "db-z2-v1")] {
         stage
@@ -296,12 +296,14 @@ async fn d_v13_to_v17_what_is_no_change_writes_nothing(cluster: Arc<dyn Cluster>
                 requests.into_iter().filter(|request| request.wrote() && request.resource != "events");
             writes.map(|request| (request.verb, request.resource, request.name)).collect::<Vec<_>>()
         };
+        stage.groups_are_up_to_date().await;
         let at_first = wrote(stage.requests().await);
         stage.edit(spec).await;
         stage
             .patch(NAME, json!({ "metadata": { "labels": { "team": "a" }, "annotations": { "note": "b" } } }))
             .await;
         stage.restart().await;
+        stage.planned().await;
         stage.ready(1, 6).await;
         assert_eq!(wrote(stage.requests().await), at_first);
         assert_eq!(stage.uids(), before);
@@ -378,7 +380,7 @@ async fn d_v22_a_version_that_crashes_before_its_soak_time_ends_removes_nothing(
     stage.set_fault("db-v2-1", Some("crash-loop")).await;
     stage.until("one of them to crash", serve(1)).await;
     stage.reports("VersionStarting").await;
-    assert_eq!(stage.names(), ["db-v1", "db-v2"].map(str::to_owned).into());
+    stage.sets_are(["db-v1", "db-v2"].map(str::to_owned).into()).await;
     stage.edit(json!({ "updateStrategy": { "blueGreen": { "soakSeconds": 0 } } })).await;
     stage.heal(&["db-v2-1"]).await;
     stage.ready(2, 2).await;

@@ -120,6 +120,8 @@ async fn a_b9_4_a_hook_that_fails_blocks_forces_or_aborts(cluster: Arc<dyn Clust
                 stage.scale(3).await;
                 stage.settled(3).await;
                 app.say("POST", SHUTDOWN, &[Says::Code(204)]);
+                // A pod that does answer may take longer on a busy machine.
+                stage.edit(json!({ "scaleDown": { "hook": { "deadlineSeconds": 600 } } })).await;
                 stage.scale(2).await;
                 stage.settled(2).await;
             }
