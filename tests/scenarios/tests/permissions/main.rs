@@ -407,6 +407,7 @@ fn settings(namespace: &str) -> Settings {
         surroundings: Surroundings::default(),
         lease: Some(lease::Config::new(namespace, "permissions")),
         listener: None,
+        webhook: None,
         instance: "permissions".to_owned(),
     }
 }
