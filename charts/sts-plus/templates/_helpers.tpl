@@ -39,3 +39,26 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   name: {{ include "sts-plus.serviceAccountName" . | quote }}
   namespace: {{ .Release.Namespace | quote }}
 {{- end -}}
+
+{{/*
+How pods get claims with stable names: Policy, Webhook or None. Without a server Helm does not know which kinds there are, and a
+webhook works on every server. It needs a permission in the whole cluster, so among listed namespaces it is only used on request.
+*/}}
+{{- define "sts-plus.stableClaims" -}}
+{{- if not (has "extended-statefulset" .Values.controllers) -}}
+None
+{{- else if ne .Values.stableClaims.mode "Auto" -}}
+{{ .Values.stableClaims.mode }}
+{{- else if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" -}}
+Policy
+{{- else if .Values.namespaces -}}
+None
+{{- else -}}
+Webhook
+{{- end -}}
+{{- end -}}
+
+{{/* The webhook configuration, and the Secret with its certificate. */}}
+{{- define "sts-plus.webhookName" -}}
+{{ include "sts-plus.fullname" . }}-webhook
+{{- end -}}

@@ -1,6 +1,6 @@
 {{/*
-All permissions of sts-plus, in nine lists: for the managed namespaces, additionally for the controllers statefulset, extended-statefulset and scaling, for nodes and for the commands of active probes, for
-namespaces in which Secrets may be read, and for the namespace of the release. A request needs each of the verbs; a test compares the lists with the API server's audit log.
+All permissions of sts-plus, in eleven lists: for the managed namespaces, additionally for the controllers statefulset, extended-statefulset and scaling, for nodes and for the commands of active probes, for
+namespaces in which Secrets may be read, for the admission server, and for the namespace of the release. A request needs each of the verbs; a test compares the lists with the API server's audit log.
 */}}
 
 {{/* In each managed namespace: the ClusterRole, or a Role per namespace. */}}
@@ -110,6 +110,26 @@ namespaces in which Secrets may be read, and for the namespace of the release. A
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list]
+{{- end -}}
+
+{{/* In addition, if the admission server runs and makes its own certificate: the CA bundle of its webhook. rbac.yaml puts in the name. */}}
+{{- define "sts-plus.rules.webhook" -}}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingwebhookconfigurations]
+  resourceNames: [sts-plus-webhook]
+  verbs: [list, watch, patch]
+{{- end -}}
+
+{{/* The same in the namespace of the release: the one Secret with the certificate. */}}
+{{- define "sts-plus.rules.webhook-secret" -}}
+# A resource name cannot restrict create: the object does not exist when the request is authorized.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create]
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [sts-plus-webhook]
+  verbs: [list, watch, update]
 {{- end -}}
 
 {{/* In addition, if commands of active probes are enabled. */}}

@@ -55,6 +55,16 @@ pub const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 /// Label on a pod, written by the StatefulSet controller: the pod's ordinal.
 pub const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
 
+/// Label on a pod, `true` where its volumes refer to claims with stable names by [`CLAIM_PLACEHOLDER`]: admission selects the
+/// pod by it.
+pub const STABLE_CLAIMS: &str = "sts.plus/stable-claims";
+
+/// Value of [`STABLE_CLAIMS`].
+pub const STABLE_CLAIMS_ON: &str = "true";
+
+/// How the name of a claim ends in a pod template with [`STABLE_CLAIMS`], where the pod's claim has a dash and its ordinal.
+pub const CLAIM_PLACEHOLDER: &str = ".ordinal";
+
 /// Annotation on the last event of a streamed list.
 pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
@@ -76,6 +86,9 @@ pub const REVISION_HASH: &str = "controller.kubernetes.io/hash";
 
 /// Field manager of the writes of the StatefulSet controller.
 pub const MANAGER_STATEFULSET: &str = "sts-plus/statefulset";
+
+/// Field manager of the certificate of the admission server, and of the CA bundle of its webhooks.
+pub const MANAGER_WEBHOOK: &str = "sts-plus/webhook";
 
 /// Field manager of the writes of the command line on behalf of a user.
 pub const MANAGER_CLI: &str = "sts-plus/cli";

@@ -9,7 +9,7 @@
 //! Every request to the API server leaves through [`shell::api`], every request to anybody else through
 //! [`outbound`], and every write through [`shell::executor`], which holds the four safety rules in one place.
 //! A controller is a file under [`controllers`]: world in, plan out. [`runtime`] runs any of them. What people see is made
-//! from the same rows by the same planner, in [`view`].
+//! from the same rows by the same planner, in [`view`]. Admission requests are answered by [`webhook`], in every replica.
 //!
 //! # An operator of your own
 //!
@@ -34,3 +34,4 @@ pub mod outbound;
 pub mod runtime;
 pub mod shell;
 pub mod view;
+pub mod webhook;

@@ -20,8 +20,9 @@ use crate::shell::events;
 use crate::shell::executor::{Executor, Gate};
 use crate::shell::lease::{self, Epoch, Leadership};
 use crate::shell::metrics::Metrics;
-use crate::shell::serve::{Health, serve};
+use crate::shell::serve::{Check, Health, serve};
 use crate::shell::surroundings::Surroundings;
+use crate::webhook;
 
 /// How long passes under way may take to end when the process is asked to stop: no new write is sent then, and each that
 /// was has its time limit. A second more is for what comes after its answer.
@@ -53,6 +54,8 @@ pub struct Settings {
     pub lease: Option<lease::Config>,
     /// Where `/ready`, `/livez` and `/metrics` are served.
     pub listener: Option<TcpListener>,
+    /// The admission server; `None` for none.
+    pub webhook: Option<webhook::Config>,
     /// This process in events: normally the pod's name.
     pub instance: String,
 }
@@ -82,6 +85,7 @@ impl Settings {
             surroundings: Surroundings::default(),
             lease: None,
             listener: None,
+            webhook: None,
             instance: instance.into(),
         }
     }
@@ -125,14 +129,35 @@ impl From<kube::Client> for Clients {
     }
 }
 
-/// Runs until `stop` turns true, then ends passes under way and gives the lease up.
+/// Runs until `stop` turns true, then ends passes under way and gives the lease up. Admission requests are answered a few
+/// seconds longer.
 pub async fn run(
     clients: impl Into<Clients>,
+    mut settings: Settings,
+    metrics: Metrics,
+    stop: watch::Receiver<bool>,
+) {
+    let clients = clients.into();
+    let mut tasks = JoinSet::new();
+    let webhook = settings.webhook.take().map(|config| {
+        let api = Api::new(clients.secrets.clone(), metrics.clone()).within(settings.surroundings.clone());
+        webhook::start(api, config, stop.clone(), &mut tasks)
+    });
+    let (check, mut server) = webhook.unzip();
+    lead(clients, settings, metrics, stop, check).await;
+    if let Some(server) = &mut server {
+        while server.join_next().await.is_some() {}
+    }
+}
+
+/// Runs the controllers.
+async fn lead(
+    clients: Clients,
     settings: Settings,
     metrics: Metrics,
     mut stop: watch::Receiver<bool>,
+    check: Option<Check>,
 ) {
-    let clients = clients.into();
     let surroundings = settings.surroundings;
     metrics.read_clock(&surroundings.clock);
     let api = |client| Api::new(client, metrics.clone()).within(surroundings.clone());
@@ -150,7 +175,7 @@ pub async fn run(
         metrics.leader.set(1);
         Leadership::always()
     };
-    let health = Health::new(metrics.clone(), leadership.clone());
+    let health = Health::new(metrics.clone(), leadership.clone(), check);
     if let Some(listener) = settings.listener {
         tasks.spawn(serve(listener, health.clone()));
     }

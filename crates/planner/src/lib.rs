@@ -17,6 +17,7 @@
 //! with a [`disruption::Permit`], which carries the UID and the resourceVersion it was decided under, so a
 //! plan without preconditions cannot be expressed.
 
+pub mod admission;
 pub mod amount;
 mod conditions;
 mod contest;

@@ -45,7 +45,11 @@ fn by_value(left: &str, right: &str) -> Ordering {
 
 /// The ordinal of a pod that belongs to the set `set`: `web-3` is 3 of `web`, and nothing of `web-3-x`.
 pub fn of_pod(pod: &str, set: &str) -> Option<u32> {
-    let digits = pod.strip_prefix(set)?.strip_prefix('-')?;
+    whole(pod.strip_prefix(set)?.strip_prefix('-')?)
+}
+
+/// The ordinal that a text is, in the one way to write it: without a sign and without leading zeros.
+pub fn whole(digits: &str) -> Option<u32> {
     let canonical = digits == "0" || !digits.starts_with('0');
     let number = digits.bytes().all(|b| b.is_ascii_digit());
     (canonical && number).then(|| digits.parse().ok()).flatten()

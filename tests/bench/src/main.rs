@@ -34,7 +34,7 @@ use sts_plus_harness::Assets;
 use bed::{Bed, Size};
 use parts::statefulset::contestant::Contestant;
 use parts::statefulset::{Course, memory, pace};
-use parts::{efficiency, extended, handover, idle, rollout, scaling, size, start, tenant};
+use parts::{admission, efficiency, extended, handover, idle, rollout, scaling, size, start, tenant};
 use table::{Section, replace};
 
 /// Tells how far the benchmark is.
@@ -46,7 +46,7 @@ macro_rules! say {
 pub(crate) use say;
 
 /// The parts of `make bench`, in the order of the page.
-const ALL: &str = "abcdepstx";
+const ALL: &str = "abcdepstwx";
 /// The parts of `make bench-statefulset`.
 const STATEFULSET: &str = "fm";
 
@@ -60,7 +60,7 @@ struct Arguments {
     #[arg(long)]
     page: PathBuf,
     /// The parts to measure: a start, b rollout, c efficiency, d hand-over, e idle, p ScalingPolicies, s size, t tenant,
-    /// x ExtendedStatefulSets; and the StatefulSet controller's f pace, m memory
+    /// w admission, x ExtendedStatefulSets; and the StatefulSet controller's f pace, m memory
     #[arg(default_value = ALL)]
     parts: String,
     /// How often to run each contestant of f and m; the page says so
@@ -163,6 +163,10 @@ async fn measure(binary: &Path, parts: &str) -> Result<Vec<Section>> {
     if wanted('t') {
         let mut bed = Bed::start(&assets, Size::Empty).await?;
         sections.push(tenant::measure(&mut bed, binary).await?);
+    }
+    if wanted('w') {
+        let bed = Bed::start(&assets, Size::Empty).await?;
+        sections.push(admission::measure(&assets, &bed, binary).await?);
     }
     if wanted('x') {
         sections.push(extended::measure(&assets, binary).await?);

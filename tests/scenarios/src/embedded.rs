@@ -25,6 +25,8 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::api::{ObjectMeta, PostParams};
 use kube::client::Body;
 use kube::{Api, Client};
+use sts_plus_cluster::machinery::admission::Webhooks;
+use sts_plus_cluster::machinery::admission::https::HttpsWebhooks;
 use sts_plus_cluster::machinery::service::{Gates, Server, Settings};
 use sts_plus_cluster::nodes::network::Network as PodNetwork;
 use sts_plus_cluster::nodes::{Config, Delay, Diary, HollowNodes, Node, Placement, Running};
@@ -85,8 +87,17 @@ pub struct EmbeddedCluster {
 }
 
 impl EmbeddedCluster {
-    /// Starts one in the present runtime.
+    /// Starts one in the present runtime. It calls no webhooks.
     pub fn start(shape: Shape) -> Self {
+        Self::launch(shape, None)
+    }
+
+    /// Starts one that calls webhooks over HTTPS, which needs a runtime with sockets and a clock that is not paused.
+    pub fn start_with_https(shape: Shape) -> Self {
+        Self::launch(shape, Some(Arc::new(HttpsWebhooks::default())))
+    }
+
+    fn launch(shape: Shape, webhooks: Option<Arc<dyn Webhooks>>) -> Self {
         let wall = jiff::Timestamp::now();
         let (clock, ours) = (Clock::at(wall), surroundings::Clock::at(wall));
         let settings = Settings {
@@ -98,6 +109,10 @@ impl EmbeddedCluster {
         };
         let diary = Diary::default();
         let server = Server::new(settings).unwrap().with_logs(Arc::new(diary.clone()));
+        let server = match webhooks {
+            Some(webhooks) => server.with_webhooks(webhooks),
+            None => server,
+        };
         let mut work = JoinSet::new();
         work.spawn(controllers::run(server.clone()));
         let door =

@@ -46,3 +46,4 @@ pub mod stage;
 pub mod stale;
 pub mod theatre;
 pub mod view;
+pub mod webhook;

@@ -117,6 +117,7 @@ fn settings(outside: &Outside, scope: Scope, instance: &str) -> Settings {
         surroundings: outside.surroundings.clone(),
         lease: None,
         listener: None,
+        webhook: None,
         instance: instance.to_owned(),
     }
 }

@@ -44,6 +44,16 @@ pub fn followed_secrets() -> Vec<PolicyRule> {
     defined("sts-plus.rules.followed-secrets")
 }
 
+/// What the operator may do in the whole cluster where its replicas make the certificate of the admission server.
+pub fn webhook() -> Vec<PolicyRule> {
+    defined("sts-plus.rules.webhook")
+}
+
+/// What the operator may do beside that in the namespace it lives in.
+pub fn webhook_secret() -> Vec<PolicyRule> {
+    defined("sts-plus.rules.webhook-secret")
+}
+
 /// What the operator may do in the namespace it lives in.
 pub fn home() -> Vec<PolicyRule> {
     defined("sts-plus.rules.home")

@@ -475,6 +475,7 @@ async fn lives(
             surroundings,
             lease: matches!(who, Who::Operator(_)).then(|| lease::Config::new(NAMESPACE, name.clone())),
             listener: None,
+            webhook: None,
             instance: name.clone(),
         };
         net.trace.line(&format!("{name} begins"));

@@ -115,6 +115,7 @@ fn settings(network: Network) -> Settings {
         surroundings: Surroundings::default(),
         lease: None,
         listener: None,
+        webhook: None,
         instance: "playground".to_owned(),
     }
 }

@@ -21,6 +21,7 @@
 #![deny(missing_docs, reason = "whoever embeds the operator begins here")]
 
 mod connection;
+mod webhook;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -38,6 +39,7 @@ use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
 pub use connection::Connection;
+use webhook::Webhook;
 
 use crate::controllers::CONTROLLERS;
 use crate::hooks::Hooks;
@@ -74,6 +76,9 @@ pub enum CommandError {
     /// The port is taken, or may not be used.
     #[error("cannot listen on port {0}: choose another with --server-port")]
     Port(u16, #[source] io::Error),
+    /// The port of the admission server is taken, or may not be used.
+    #[error("cannot listen on port {0}: choose another with --webhook-port")]
+    WebhookPort(u16, #[source] io::Error),
     /// The system refuses what every program needs.
     #[error("cannot {0}")]
     System(&'static str, #[source] io::Error),
@@ -147,6 +152,8 @@ pub struct Arguments {
     /// The port for /ready, /livez and /metrics
     #[arg(long, env = "STS_PLUS_SERVER_PORT", default_value_t = 8001)]
     server_port: u16,
+    #[command(flatten)]
+    webhook: Webhook,
     /// The format of log lines
     #[arg(long, env = "STS_PLUS_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -245,6 +252,7 @@ pub async fn run(connection: &Connection, arguments: Arguments, hooks: Hooks) ->
              replaced only if another operator rolls their rollout groups"
         );
     }
+    let webhook = arguments.webhook.config(&own_namespace).await?;
     let lease = arguments.leader_elect.then(|| {
         let namespace = arguments.lease_namespace.unwrap_or(own_namespace);
         lease::Config::new(namespace, instance.clone())
@@ -260,7 +268,7 @@ pub async fn run(connection: &Connection, arguments: Arguments, hooks: Hooks) ->
     let image = arguments.lock_image.filter(|image| !image.is_empty()).map(Into::into);
     let settings = Settings::new(instance);
     let settings =
-        Settings { scope, controllers, features, image, reach, hooks, lease, listener, ..settings };
+        Settings { scope, controllers, features, image, reach, hooks, lease, listener, webhook, ..settings };
     operator::run(clients, settings, Metrics::new(), stop_signal()?).await;
     tracing::info!("stopped");
     Ok(())

@@ -23,6 +23,7 @@ use super::phased_metrics::PhasedMetrics;
 use super::scaling_metrics::ScalingMetrics;
 use super::statefulset_metrics::StatefulSetMetrics;
 use super::surroundings::Clock;
+use super::webhook_metrics::WebhookMetrics;
 
 /// Upper bounds in seconds: from one API call on loopback to a pass that waits for a throttled server.
 const DURATION_BUCKETS: [f64; 14] =
@@ -65,6 +66,8 @@ pub struct Metrics {
     pub scaling: ScalingMetrics,
     /// What is shown of the sets that we control.
     pub statefulset: StatefulSetMetrics,
+    /// What is shown of the admission server.
+    pub webhook: WebhookMetrics,
     group_reconciles: Family<GroupLabels, Counter>,
     group_failures: Family<GroupLabels, Counter>,
     group_duration: Family<GroupLabels, Histogram, fn() -> Histogram>,
@@ -148,6 +151,7 @@ impl Metrics {
         let phased = PhasedMetrics::register(registry.sub_registry_with_prefix("sts_plus"));
         let scaling = ScalingMetrics::register(registry.sub_registry_with_prefix("sts_plus"));
         let statefulset = StatefulSetMetrics::register(registry.sub_registry_with_prefix("sts_plus"));
+        let webhook = WebhookMetrics::register(registry.sub_registry_with_prefix("sts_plus"));
         let mut metrics = Self {
             registry: Arc::default(),
             clock: Arc::default(),
@@ -155,6 +159,7 @@ impl Metrics {
             phased,
             scaling,
             statefulset,
+            webhook,
             requests: Family::default(),
             undecodable: Family::default(),
             cached: Family::default(),

@@ -22,3 +22,4 @@ pub mod scaling_metrics;
 pub mod serve;
 pub mod statefulset_metrics;
 pub mod surroundings;
+pub mod webhook_metrics;

@@ -1,5 +1,6 @@
 //! HTTP for the kubelet and for Prometheus: `/ready`, `/livez`, `/metrics`.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
@@ -20,12 +21,29 @@ pub struct Health {
     metrics: Metrics,
     leadership: Leadership,
     running: Arc<OnceLock<(Cache, Gate)>>,
+    check: Option<Check>,
+}
+
+/// Something that must hold in addition for the process to be ready; the error says what it waits for.
+#[derive(Clone)]
+pub struct Check(Arc<dyn Fn() -> Result<(), String> + Send + Sync>);
+
+impl Check {
+    pub fn new(check: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(check))
+    }
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Check")
+    }
 }
 
 impl Health {
     /// Health of a process whose caches have not started yet.
-    pub fn new(metrics: Metrics, leadership: Leadership) -> Self {
-        Self { metrics, leadership, running: Arc::default() }
+    pub fn new(metrics: Metrics, leadership: Leadership, check: Option<Check>) -> Self {
+        Self { metrics, leadership, running: Arc::default(), check }
     }
 
     /// The caches have started.
@@ -36,6 +54,9 @@ impl Health {
 
     /// Whether the process can do its part: its caches are complete and, where it leads, consistent.
     pub fn readiness(&self) -> Result<&'static str, String> {
+        if let Some(Check(check)) = &self.check {
+            check()?;
+        }
         let Some((cache, gate)) = self.running.get() else {
             return Err("waiting for the first word about the lease".to_owned());
         };

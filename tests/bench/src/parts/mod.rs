@@ -1,5 +1,6 @@
 //! The parts of the benchmark, one file each.
 
+pub(crate) mod admission;
 pub(crate) mod efficiency;
 pub(crate) mod extended;
 pub(crate) mod handover;

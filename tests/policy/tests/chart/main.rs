@@ -8,6 +8,7 @@
     reason = "assertions: libtest-mimic turns a panic into a failed test"
 )]
 
+mod admission;
 mod helm;
 mod objects;
 mod permissions;
@@ -58,6 +59,13 @@ const WITH_HELM: &[Named<fn(&Helm)>] = &[
         "users_get_the_kind_with_the_rights_they_have",
         permissions::users_get_the_kind_with_the_rights_they_have,
     ),
+    (
+        "claims_are_given_in_the_way_that_the_server_has",
+        admission::claims_are_given_in_the_way_that_the_server_has,
+    ),
+    ("both_ways_select_the_same_pods", admission::both_ways_select_the_same_pods),
+    ("the_webhook_is_reached_and_trusted", admission::the_webhook_is_reached_and_trusted),
+    ("the_certificate_is_ours_alone", admission::the_certificate_is_ours_alone),
     ("bad_values_are_refused", refusals::bad_values_are_refused),
 ];
 

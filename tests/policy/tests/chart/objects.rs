@@ -105,8 +105,10 @@ pub(crate) fn values_reach_the_command_line(helm: &Helm) {
         "--log-format=json",
         "--server-port=8001",
     ];
+    // Without a server Helm does not know whether it has policies that mutate.
+    let webhook = ["--webhook-port=8443", "--webhook-service=sts-plus"];
     let cases: [(&[&str], Vec<&str>); 3] = [
-        (DEFAULT, usual.to_vec()),
+        (DEFAULT, [&usual[..], &webhook].concat()),
         (NAMESPACED, [&usual[..], &["--namespace=blue", "--namespace=green"]].concat()),
         (
             EVERYTHING,
@@ -266,7 +268,12 @@ pub(crate) fn optional_objects_come_and_go(helm: &Helm) {
             for kind in kinds {
                 assert_eq!(!objects.of_kind(kind).is_empty(), on, "{kind} with {switch}={on}");
             }
-            let cluster_wide = ["ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"];
+            let cluster_wide = [
+                "ClusterRole",
+                "ClusterRoleBinding",
+                "CustomResourceDefinition",
+                "MutatingWebhookConfiguration",
+            ];
             let is_cluster_wide =
                 |object: &Value| cluster_wide.iter().chain(&GUARD).any(|kind| object["kind"] == *kind);
             for object in objects.iter().filter(|object| !is_cluster_wide(object)) {

@@ -48,6 +48,9 @@ const SCALING: [(&str, &str); 5] = [
     ("sts.plus", "scalingpolicies/status"),
 ];
 
+/// What may be granted beside that where a webhook needs its CA bundle, and nowhere else.
+const ADMISSION: [(&str, &str); 1] = [("admissionregistration.k8s.io", "mutatingwebhookconfigurations")];
+
 /// What may be granted beside that where commands of probes are enabled, and nowhere else.
 const EXEC: [(&str, &str); 1] = [("", "pods/exec")];
 
@@ -85,6 +88,7 @@ pub(crate) fn named_one_by_one(helm: &Helm) {
         let more = match mode {
             _ if mode == PLAIN => Vec::new(),
             _ if mode == EVERYTHING => [&CONTROLLING[..], &EXTENDED[..], &EXEC[..]].concat(),
+            _ if mode == DEFAULT => [&EXTENDED[..], &SCALING[..], &ADMISSION[..]].concat(),
             _ => [&EXTENDED[..], &SCALING[..]].concat(),
         };
         for rule in roles.iter().flat_map(|role| role["rules"].as_array().unwrap()) {
@@ -109,9 +113,10 @@ pub(crate) fn same_rules_in_both_modes(helm: &Helm) {
     let working: Vec<_> =
         some.of_kind("Role").into_iter().filter(|role| role["metadata"]["namespace"] != HOME).collect();
     assert_eq!(working.len(), 2);
-    // Nodes are in no namespace.
+    // Nodes and webhook configurations are in no namespace.
     let mut rules = in_all[0]["rules"].as_array().unwrap().clone();
-    rules.retain(|rule| rule["resources"] != json!(["nodes"]));
+    let elsewhere = [json!(["nodes"]), json!(["mutatingwebhookconfigurations"])];
+    rules.retain(|rule| !elsewhere.contains(&rule["resources"]));
     for role in working {
         assert_eq!(role["rules"], json!(rules));
     }
@@ -176,7 +181,9 @@ pub(crate) fn secrets_are_read_by_name_where_allowed_and_nowhere_else(helm: &Hel
     ] {
         let objects = helm.render(&[mode, args].concat());
         let mut allowed = Vec::new();
-        for role in roles(&objects) {
+        // The certificate of the admission server has a test of its own.
+        let is_other = |role: &&Value| !role["metadata"]["name"].as_str().unwrap().ends_with("-webhook");
+        for role in roles(&objects).into_iter().filter(is_other) {
             if role["rules"].to_string().contains("secrets") {
                 // Followed, each by name, only where ExtendedStatefulSets are run.
                 let rules = if mode == PLAIN { json!([read]) } else { json!([read, followed]) };

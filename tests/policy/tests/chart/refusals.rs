@@ -3,7 +3,7 @@
 use crate::helm::Helm;
 
 /// Arguments, and words that the message must hold.
-const BAD: [(&[&str], &[&str]); 18] = [
+const BAD: [(&[&str], &[&str]); 21] = [
     (&["--set", "replica=3"], &["replica", "additional properties"]),
     (&["--set", "image.tags=v1"], &["image", "tags", "additional properties"]),
     (&["--set", "replicas=-1"], &["replicas", "minimum", "0"]),
@@ -22,6 +22,9 @@ const BAD: [(&[&str], &[&str]); 18] = [
     (&["--set", "allowLoopback=127.0.0.1"], &["allowLoopback", "boolean"]),
     (&["--set-json", "networkPolicy.prometheusPorts=[]"], &["networkPolicy/prometheusPorts", "minItems"]),
     (&["--set", "logFormat=xml"], &["logFormat", "json", "text"]),
+    (&["--set", "stableClaims.mode=Hook"], &["stableClaims/mode", "Policy", "Webhook"]),
+    (&["--set", "webhook.port=443"], &["webhook/port", "minimum"]),
+    (&["--set", "webhook.certificateSecret=a/b"], &["webhook/certificateSecret", "pattern"]),
     (&["--set", "serverPort=80"], &["serverPort", "minimum"]),
     (&["--set", r"podLabels.app\.kubernetes\.io/name=x"], &["podLabels", "app.kubernetes.io~1name"]),
     (&["--kube-version", "1.32.9"], &["kubeVersion", ">=1.33.0-0", "1.32.9"]),

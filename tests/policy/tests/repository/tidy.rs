@@ -37,6 +37,7 @@ const RULES: [Rule; 3] = [
             ("crates/operator/src/runtime/example_tests.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/shell/cache/undefined_tests.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/shell/confirmation_tests.rs", "virtual time, on a paused clock"),
+            ("crates/operator/src/webhook/files_tests.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/shell/informing_tests.rs", "virtual time, on a paused clock"),
             ("tests/simulate/src/link.rs", "virtual time: the delays of the wire"),
             ("tests/simulate/src/endings.rs", "virtual time: what people do at the end of a run"),

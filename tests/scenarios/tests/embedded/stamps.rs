@@ -124,6 +124,7 @@ fn settings() -> Settings {
         surroundings: Surroundings::default(),
         lease: None,
         listener: None,
+        webhook: None,
         instance: "operator".to_owned(),
     }
 }

@@ -46,6 +46,7 @@ use sts_plus_scenarios::real::RealCluster;
 use sts_plus_scenarios::rules;
 use sts_plus_scenarios::scene::Scene;
 use sts_plus_scenarios::stale::stale;
+use sts_plus_scenarios::webhook::Admitted;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -214,6 +215,8 @@ fn compare(assets: &Assets) -> Result<Completion, Failed> {
         rules::home(),
         rules::secrets(),
         rules::followed_secrets(),
+        rules::webhook(),
+        rules::webhook_secret(),
     ]
     .concat();
     let granted = granted.iter().flat_map(uses);
@@ -227,6 +230,7 @@ fn compare(assets: &Assets) -> Result<Completion, Failed> {
         used.extend(runtime.block_on(gated_rollout(&cluster)));
         used.extend(runtime.block_on(extended::lives(&cluster)));
         used.extend(runtime.block_on(scaling::life(&cluster)));
+        used.extend(runtime.block_on(admission(&cluster)));
         used.extend(runtime.block_on(group_rollout(cluster)));
     }
     let runtime = Runtime::new().unwrap();
@@ -296,6 +300,24 @@ async fn gated_rollout(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
     operator.stop().await;
     let requests = stage.requests().await;
     stage.finish();
+    requests.into_iter().map(|request| (request.verb, request.resource)).collect()
+}
+
+/// A certificate of the admission server that is made, announced and renewed.
+async fn admission(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
+    let stage = Admitted::new(cluster, "admission-permissions", 1).await;
+    stage.trusted().await;
+    let first = stage.certificates().await;
+    until(DEADLINE, "another certificate", || async {
+        let found = stage.certificates().await;
+        if found.is_some() && found != first { Ok(()) } else { Err(NotYet::saw(found)) }
+    })
+    .await;
+    let account = stage.account.clone();
+    stage.finish().await;
+    let requests = cluster.settled_requests(&account).await.unwrap();
+    let refused: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
     requests.into_iter().map(|request| (request.verb, request.resource)).collect()
 }
 
@@ -407,6 +429,7 @@ fn settings(namespace: &str) -> Settings {
         surroundings: Surroundings::default(),
         lease: Some(lease::Config::new(namespace, "permissions")),
         listener: None,
+        webhook: None,
         instance: "permissions".to_owned(),
     }
 }

@@ -120,6 +120,7 @@ async fn fill() -> Result<(f64, f64, usize), Box<dyn std::error::Error>> {
         surroundings: Surroundings { clock: OperatorClock::at(clock.timestamp()), ..Surroundings::default() },
         lease: None,
         listener: None,
+        webhook: None,
         instance: "bench".to_owned(),
     };
     let (_stop, stopped) = watch::channel(false);
