@@ -55,6 +55,16 @@ pub const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 /// Label on a pod, written by the StatefulSet controller: the pod's ordinal.
 pub const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
 
+/// Label on a pod, `true` where its volumes refer to claims with stable names by [`CLAIM_PLACEHOLDER`]: admission selects the
+/// pod by it.
+pub const STABLE_CLAIMS: &str = "sts.plus/stable-claims";
+
+/// Value of [`STABLE_CLAIMS`].
+pub const STABLE_CLAIMS_ON: &str = "true";
+
+/// How the name of a claim ends in a pod template with [`STABLE_CLAIMS`], where the pod's claim has a dash and its ordinal.
+pub const CLAIM_PLACEHOLDER: &str = ".ordinal";
+
 /// Annotation on the last event of a streamed list.
 pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
@@ -121,6 +131,18 @@ pub const CONTENT_HASH: &str = "content-hash";
 /// Annotation on a StatefulSet of an ExtendedStatefulSet, below the prefix of its group: the hash of the claim templates that it
 /// was created with, as they were given.
 pub const CLAIMS_HASH: &str = "claims-hash";
+
+/// Annotation on a StatefulSet of an ExtendedStatefulSet, below the prefix of its group: the name of the StatefulSet that takes
+/// ordinals of its zone. It is the same on all of them before one does, so that a write that was sent for another one fails.
+pub const TAKER: &str = "taker";
+
+/// What stands between the name of a claim template and the rest of the name of a claim that all versions of an
+/// ExtendedStatefulSet use: `data-volume-management-db-0`.
+pub const STABLE_CLAIM_INFIX: &str = "-volume-management-";
+
+/// Label on a claim with a stable name, below the prefix of the group of its ExtendedStatefulSet: the ordinal of its pods. For
+/// the group `fissile.cloudfoundry.org` that is [`POD_ORDINAL`].
+pub const CLAIM_ORDINAL: &str = "pod-ordinal";
 
 /// Annotation on a StatefulSet of an ExtendedStatefulSet and on its pods, below the prefix of its group: all zones as a JSON
 /// array.
