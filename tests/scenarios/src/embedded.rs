@@ -40,6 +40,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tower::{BoxError, Service, service_fn};
 
+use crate::admission::{self, ClaimsByOrdinal};
 use crate::cluster::{Account, Answer, Cluster, ClusterError, Outside, Request};
 use crate::observer::DEADLINE;
 use crate::operator::Operator;
@@ -98,6 +99,7 @@ impl EmbeddedCluster {
         };
         let diary = Diary::default();
         let server = Server::new(settings).unwrap().with_logs(Arc::new(diary.clone()));
+        let server = server.with_webhooks(Arc::new(ClaimsByOrdinal));
         let mut work = JoinSet::new();
         work.spawn(controllers::run(server.clone()));
         let door =
@@ -175,6 +177,10 @@ impl Cluster for EmbeddedCluster {
             let made = namespaces.create(&PostParams::default(), &namespace).await;
             made.map(drop).map_err(|error| ClusterError(Box::new(error)))
         })
+    }
+
+    fn name_claims(&self) -> Answer<'_, ()> {
+        Box::pin(admission::install(self.user(), [admission::webhook()]))
     }
 
     fn newcomer(&self, name: &str) -> Result<Account, ClusterError> {
