@@ -72,6 +72,11 @@ namespaces in which Secrets may be read, for the admission server, and for the n
 - apiGroups: [sts.plus]
   resources: [scalingpolicies]
   verbs: [get, list, watch, create, patch, delete]
+# The claims that all versions of an ExtendedStatefulSet use. Delete: those of ordinals that are no longer asked for, where the
+# retention policy says so.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, list, watch, create, patch, delete]
 # The Services that an ExtendedStatefulSet asks for.
 - apiGroups: [""]
   resources: [services]

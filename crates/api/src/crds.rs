@@ -105,8 +105,8 @@ pub(crate) struct Rule {
 /// Rules of the spec of an ExtendedStatefulSet.
 pub(crate) const EXTENDED: [Rule; 1] = [Rule {
     rule: "!has(self.updateStrategy) || self.updateStrategy.onFailure != 'Rollback' \
-           || !has(self.updateStrategy.type) || self.updateStrategy.type == 'BlueGreen'",
-    message: "onFailure Rollback is only for updateStrategy BlueGreen, which keeps the version before",
+           || !has(self.updateStrategy.type) || self.updateStrategy.type != 'InPlace'",
+    message: "onFailure Rollback is only for updateStrategy BlueGreen and Handover, which keep the version before",
 }];
 
 /// The value of a label.

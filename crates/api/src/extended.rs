@@ -130,13 +130,15 @@ pub enum DeletionPolicy {
 #[serde(rename_all = "camelCase")]
 pub struct UpdateStrategy {
     /// `InPlace`: the StatefulSet of each zone is changed, and its pods are replaced one by one, zone after zone.
-    /// `BlueGreen`: a new version runs beside the current one until it is promoted. Defaults to `InPlace`; in the group
-    /// `fissile.cloudfoundry.org` to `BlueGreen`.
+    /// `BlueGreen`: a new version runs beside the current one until it is promoted. `Handover`: a new version takes over
+    /// ordinal by ordinal, with the same claims, and never runs an ordinal beside the current one. Defaults to `InPlace`; in
+    /// the group `fissile.cloudfoundry.org` to `BlueGreen`, or to `Handover` if the template has claims.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     // Otherwise the description of the enum would replace that of the field.
     #[cfg_attr(feature = "crd", schemars(with = "StrategyKind"))]
     pub kind: Option<StrategyKind>,
-    /// How many pods of a zone may be unavailable during an update in place, as a number or a percentage. Defaults to 1.
+    /// How many pods of a zone may be unavailable during an update in place or a handover, as a number or a percentage.
+    /// Defaults to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "crd", schemars(schema_with = "crds::int_or_string"))]
     pub max_unavailable: Option<IntOrString>,
@@ -146,7 +148,8 @@ pub struct UpdateStrategy {
     #[cfg_attr(feature = "crd", schemars(range(min = 1)))]
     pub progress_deadline_seconds: i32,
     /// What to do when a version exceeds the deadline. `Pause`: everything stays as it is until the template changes.
-    /// `Rollback` (BlueGreen only): the failed version is removed and the current one stays. Defaults to `Pause`.
+    /// `Rollback` (BlueGreen and Handover): the failed version is removed, with Handover ordinal by ordinal, and the version
+    /// before serves. With Handover that version finds what the failed one has written. Defaults to `Pause`.
     #[serde(default)]
     pub on_failure: OnFailure,
     /// Settings of BlueGreen.
@@ -162,6 +165,8 @@ pub enum StrategyKind {
     InPlace,
     /// One StatefulSet per zone and version.
     BlueGreen,
+    /// One StatefulSet per zone and version, which share the ordinals of their pods.
+    Handover,
 }
 
 /// What to do when a version exceeds its deadline.
@@ -193,8 +198,8 @@ pub struct BlueGreen {
     /// addition, see `status.awaitedApproval`. Defaults to `Automatic`.
     #[serde(default)]
     pub promotion: Promotion,
-    /// Whether a template may have claims. `Forbid`: one with claims is refused. `Allow`: the pods of each version have
-    /// claims of their own, and data does not follow from one version to the next. Defaults to `Forbid`.
+    /// Whether two versions may use the same claims at the same time. `Forbid`: a template with claims is refused. `Allow`:
+    /// the pods of both versions mount the claim of their ordinal while both run. Defaults to `Forbid`.
     #[serde(default)]
     pub shared_claims: SharedClaims,
 }
@@ -210,14 +215,14 @@ pub enum Promotion {
     Manual,
 }
 
-/// Whether a template may have claims.
+/// Whether two versions may use the same claims at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum SharedClaims {
-    /// One with claims is refused.
+    /// A template with claims is refused.
     #[default]
     Forbid,
-    /// The pods of each version have claims of their own.
+    /// The pods of both versions mount the claim of their ordinal.
     Allow,
 }
 
@@ -438,11 +443,12 @@ impl Group {
         format!("{}/{suffix}", self.name())
     }
 
-    /// The strategy where none is given.
-    pub const fn strategy(self) -> StrategyKind {
-        match self {
-            Self::StsPlus => StrategyKind::InPlace,
-            Self::Fissile => StrategyKind::BlueGreen,
+    /// The strategy where none is given, for a template with or without claims.
+    pub const fn strategy(self, has_claims: bool) -> StrategyKind {
+        match (self, has_claims) {
+            (Self::StsPlus, _) => StrategyKind::InPlace,
+            (Self::Fissile, false) => StrategyKind::BlueGreen,
+            (Self::Fissile, true) => StrategyKind::Handover,
         }
     }
 

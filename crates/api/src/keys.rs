@@ -135,6 +135,18 @@ pub const CONTENT_HASH: &str = "content-hash";
 /// was created with, as they were given.
 pub const CLAIMS_HASH: &str = "claims-hash";
 
+/// Annotation on a StatefulSet of an ExtendedStatefulSet, below the prefix of its group: the name of the StatefulSet that takes
+/// ordinals of its zone. It is the same on all of them before one does, so that a write that was sent for another one fails.
+pub const TAKER: &str = "taker";
+
+/// What stands between the name of a claim template and the rest of the name of a claim that all versions of an
+/// ExtendedStatefulSet use: `data-volume-management-db-0`.
+pub const STABLE_CLAIM_INFIX: &str = "-volume-management-";
+
+/// Label on a claim with a stable name, below the prefix of the group of its ExtendedStatefulSet: the ordinal of its pods. For
+/// the group `fissile.cloudfoundry.org` that is [`POD_ORDINAL`].
+pub const CLAIM_ORDINAL: &str = "pod-ordinal";
+
 /// Annotation on a StatefulSet of an ExtendedStatefulSet and on its pods, below the prefix of its group: all zones as a JSON
 /// array.
 pub const ZONES: &str = "zones";

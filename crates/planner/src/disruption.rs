@@ -226,6 +226,19 @@ pub enum Denial {
 }
 
 impl Denial {
+    /// The set that it is about.
+    pub fn about(&self) -> &SetName {
+        match self {
+            Self::TooManySets { set, .. }
+            | Self::OtherSetNotReady { set, .. }
+            | Self::OtherSetDisturbed { set, .. }
+            | Self::OtherSetPermitted { set, .. }
+            | Self::BudgetSpent { set, .. }
+            | Self::Leaving { set, .. }
+            | Self::NotInDomain { set } => set,
+        }
+    }
+
     /// What has to change before the answer can be another one.
     pub fn awaited(&self) -> Awaited {
         match self {
@@ -342,6 +355,29 @@ impl<'d> Gatekeeper<'d> {
         mine.leaves(&pod.name).then(|| Permit { pod: Arc::clone(pod) })
     }
 
+    /// May this pod of `set` be deleted so that another set of its place gets its ordinal?
+    ///
+    /// Never while a pod of a set of another place is down, will go down or was just given leave to, unless the pod is dead. How
+    /// many pods of the place may be down is decided by whoever knows its ordinals: they are shared by its sets.
+    pub fn ask_handover(
+        &mut self,
+        set: &Arc<str>,
+        pod: &Arc<PodRow>,
+        place: &BTreeSet<Arc<str>>,
+    ) -> Result<Permit, Denial> {
+        let mine = self.guarded(set, pod)?;
+        if mine.leaves(&pod.name) {
+            return Err(Denial::Leaving { set: mine.name(), pod: pod.name.clone() });
+        }
+        if let Some(denial) =
+            self.denied_by(mine, |other| !place.contains(&other.name)).filter(|_| !pod.is_dead())
+        {
+            return Err(denial);
+        }
+        self.granted.push(Grant { set: mine.name(), pod: pod.name.clone(), costs_budget: true });
+        Ok(Permit { pod: Arc::clone(pod) })
+    }
+
     /// What is known of the set of a pod.
     fn guarded(&self, set: &Arc<str>, pod: &PodRow) -> Result<&'d Guarded, Denial> {
         self.domain.members.iter().find(|guarded| guarded.set.name == *set).ok_or_else(|| {
@@ -395,11 +431,16 @@ impl<'d> Gatekeeper<'d> {
 
     /// Why no pod of the set may be disrupted because of another set of the domain.
     fn denied_by_others(&self, mine: &Guarded) -> Option<Denial> {
+        self.denied_by(mine, |other| other.name != mine.set.name)
+    }
+
+    /// The same for those of the sets that are asked about.
+    fn denied_by(&self, mine: &Guarded, is_other: impl Fn(&SetRow) -> bool) -> Option<Denial> {
         let sets = self.domain.sets;
         if sets > MAX_MEMBERS {
             return Some(Denial::TooManySets { set: mine.name(), group: mine.set.group.clone(), sets });
         }
-        let others = || self.domain.members.iter().filter(|guarded| guarded.set.name != mine.set.name);
+        let others = || self.domain.members.iter().filter(|guarded| is_other(&guarded.set));
         if let Some(other) = others().find(|guarded| !guarded.health.all_ready()) {
             return Some(Denial::OtherSetNotReady { set: other.name(), health: other.health.clone() });
         }
@@ -410,7 +451,8 @@ impl<'d> Gatekeeper<'d> {
         if disturbed.is_some() {
             return disturbed;
         }
-        let grant = self.granted.iter().find(|grant| grant.set.name != mine.set.name)?;
+        let is_of_other = |grant: &&Grant| others().any(|other| other.name() == grant.set);
+        let grant = self.granted.iter().find(is_of_other)?;
         Some(Denial::OtherSetPermitted { set: grant.set.clone(), pod: grant.pod.clone() })
     }
 }

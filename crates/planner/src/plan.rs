@@ -2,6 +2,7 @@
 //! precondition it was decided under, what to report, and when to look again.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -22,6 +23,7 @@ use crate::scaling::hook::HookRequest;
 use crate::scaling::lock::LockRow;
 use crate::scaling::row::ScalingRow;
 use crate::set::{self, SetName, SetRow, Strategy};
+use crate::statefulset::world::ClaimRow;
 
 /// What to do for one key now.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,6 +59,8 @@ pub enum Awaited {
 pub enum Ask {
     /// The object as the API server has it now. The plan is made again with the answer before anything is written.
     Read(Object),
+    /// The names of the pods that the API server has now with these labels. As for a read.
+    Pods(PodsOf),
     /// Whether each node declares a feature, so that whatever pod is created may rely on it. The plan is made again with the
     /// answer, as for a read.
     Declared(&'static str),
@@ -69,6 +73,16 @@ pub enum Ask {
     Probe(Box<ProbeRequest>),
     /// A call of the application in a pod, beside everything else. Its outcome brings the next pass.
     Hook(Box<HookRequest>),
+}
+
+/// A question about the pods that exist.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodsOf {
+    pub namespace: Arc<str>,
+    /// The labels, as a query spells them.
+    pub selector: Box<str>,
+    /// What was known when it was asked: once something else is known it is another question.
+    pub basis: Box<str>,
 }
 
 /// Writes that may be under way together.
@@ -384,6 +398,65 @@ impl Action {
             precondition: Precondition::exactly(&set.uid, &set.resource_version),
             verb: Verb::Delete,
         })
+    }
+
+    /// Takes an ordinal from a StatefulSet of an ExtendedStatefulSet, so that the pod of the permit is deleted. The version
+    /// matters: the range was decided for the one that the set had.
+    pub fn give_up(permit: &Permit, extended: &ExtendedRow, set: &SetRow, range: &Range<u32>) -> Self {
+        debug_assert_eq!(permit.pod().owner, set.uid, "the permit is for a pod of this set");
+        Self::change_range(extended, set, range, true)
+    }
+
+    /// Takes ordinals from a StatefulSet that it is not to have, or of which no pod exists.
+    pub fn cut(extended: &ExtendedRow, set: &SetRow, range: &Range<u32>) -> Self {
+        Self::change_range(extended, set, range, true)
+    }
+
+    /// Gives ordinals to a StatefulSet of which no other pod exists.
+    pub fn take_over(extended: &ExtendedRow, set: &SetRow, range: &Range<u32>) -> Self {
+        Self::change_range(extended, set, range, false)
+    }
+
+    fn change_range(extended: &ExtendedRow, set: &SetRow, range: &Range<u32>, disrupts: bool) -> Self {
+        let replicas = range.end.saturating_sub(range.start);
+        let body = json!({ "spec": { "ordinals": { "start": range.start }, "replicas": replicas } });
+        Self {
+            object: object_of(set),
+            owner: (*extended.uid).into(),
+            precondition: Precondition::exactly(&set.uid, &set.resource_version),
+            verb: Verb::Merge { body, manager: keys::MANAGER_EXTENDED, disrupts },
+        }
+    }
+
+    /// Deletes a StatefulSet with which cf-operator has created claims; `None` for one that the object does not control.
+    pub fn delete_helper(extended: &ExtendedRow, set: &SetRow) -> Option<Self> {
+        let is_own = set.child.as_ref().is_some_and(|child| child.owner == extended.uid);
+        is_own.then(|| Self {
+            object: object_of(set),
+            owner: (*extended.uid).into(),
+            precondition: Precondition::exactly(&set.uid, &set.resource_version),
+            verb: Verb::Delete,
+        })
+    }
+
+    /// Deletes a claim of an ordinal that is no longer asked for, as the retention policy of its ExtendedStatefulSet has it.
+    pub fn delete_stable_claim(extended: &ExtendedRow, claim: &ClaimRow, object: Object) -> Self {
+        Self {
+            object,
+            owner: (*extended.uid).into(),
+            precondition: Precondition::exactly(&claim.uid, &claim.resource_version),
+            verb: Verb::Delete,
+        }
+    }
+
+    /// Deletes a pod that has never been on a node, as it was read: nothing of it has ever run.
+    pub fn delete_unscheduled(extended: &ExtendedRow, pod: &PodRow, version: &str) -> Self {
+        Self {
+            object: Object { kind: Kind::Pod, namespace: Arc::clone(&pod.namespace), name: pod.name.clone() },
+            owner: (*extended.uid).into(),
+            precondition: Precondition::exactly(&pod.uid, version),
+            verb: Verb::Delete,
+        }
     }
 
     /// Labels a pod as the active one of an ExtendedStatefulSet, given by its UID. The version of the pod matters: it was

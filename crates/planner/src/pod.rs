@@ -164,6 +164,15 @@ impl PodRow {
         waits.or(restarts.map(|restarts| Defect::Terminated { restarts }))
     }
 
+    /// The names of the claims that it mounts.
+    pub fn claims(&self) -> Vec<String> {
+        let name = |volume: &ClaimVolume| match &volume.claim {
+            Some(claim) => claim.to_string(),
+            None => format!("{}-{}", volume.name, self.name),
+        };
+        self.volumes.iter().map(name).collect()
+    }
+
     /// The value of a label of the pod.
     pub fn label(&self, key: &str) -> Option<&str> {
         match key {

@@ -80,6 +80,10 @@ pub struct Child {
     pub template_zones: Option<Arc<str>>,
     /// The value of the annotation `<group>/staying`, if it is a number.
     pub staying: Option<u32>,
+    /// The value of the annotation `<group>/taker`.
+    pub taker: Option<Arc<str>>,
+    /// Whether it has the annotation `<group>/claims-hash`: Kubernetes creates claims for it.
+    pub has_claims: bool,
     /// How many Ready pods the status counts.
     pub ready_replicas: u32,
     /// How many pods the status counts.

@@ -25,6 +25,9 @@ pub trait Cluster: Send + Sync {
     /// Makes a namespace in which pods can be created.
     fn make_namespace<'a>(&'a self, name: &'a str) -> Answer<'a, ()>;
 
+    /// Lets admission give pods the claims of their ordinals.
+    fn name_claims(&self) -> Answer<'_, ()>;
+
     /// Somebody new, who may do nothing yet.
     fn newcomer(&self, name: &str) -> Result<Account, ClusterError>;
 

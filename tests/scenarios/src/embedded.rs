@@ -42,6 +42,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tower::{BoxError, Service, service_fn};
 
+use crate::admission::{self, ClaimsByOrdinal};
 use crate::cluster::{Account, Answer, Cluster, ClusterError, Outside, Request};
 use crate::observer::DEADLINE;
 use crate::operator::Operator;
@@ -87,17 +88,17 @@ pub struct EmbeddedCluster {
 }
 
 impl EmbeddedCluster {
-    /// Starts one in the present runtime. It calls no webhooks.
+    /// Starts one in the present runtime. Of all webhooks it calls the one that names claims, within this process.
     pub fn start(shape: Shape) -> Self {
-        Self::launch(shape, None)
+        Self::launch(shape, Arc::new(ClaimsByOrdinal))
     }
 
     /// Starts one that calls webhooks over HTTPS, which needs a runtime with sockets and a clock that is not paused.
     pub fn start_with_https(shape: Shape) -> Self {
-        Self::launch(shape, Some(Arc::new(HttpsWebhooks::default())))
+        Self::launch(shape, Arc::new(HttpsWebhooks::default()))
     }
 
-    fn launch(shape: Shape, webhooks: Option<Arc<dyn Webhooks>>) -> Self {
+    fn launch(shape: Shape, webhooks: Arc<dyn Webhooks>) -> Self {
         let wall = jiff::Timestamp::now();
         let (clock, ours) = (Clock::at(wall), surroundings::Clock::at(wall));
         let settings = Settings {
@@ -109,10 +110,7 @@ impl EmbeddedCluster {
         };
         let diary = Diary::default();
         let server = Server::new(settings).unwrap().with_logs(Arc::new(diary.clone()));
-        let server = match webhooks {
-            Some(webhooks) => server.with_webhooks(webhooks),
-            None => server,
-        };
+        let server = server.with_webhooks(webhooks);
         let mut work = JoinSet::new();
         work.spawn(controllers::run(server.clone()));
         let door =
@@ -190,6 +188,10 @@ impl Cluster for EmbeddedCluster {
             let made = namespaces.create(&PostParams::default(), &namespace).await;
             made.map(drop).map_err(|error| ClusterError(Box::new(error)))
         })
+    }
+
+    fn name_claims(&self) -> Answer<'_, ()> {
+        Box::pin(admission::install(self.user(), [admission::webhook()]))
     }
 
     fn newcomer(&self, name: &str) -> Result<Account, ClusterError> {

@@ -25,6 +25,7 @@
     reason = "this crate is a test, which clippy recognises by an attribute that it does not have"
 )]
 
+mod admission;
 pub mod binary;
 pub mod cluster;
 mod crash;

@@ -15,6 +15,7 @@ use sts_plus_harness::control_plane::{ControlPlaneError, HOLLOW_NODE_CONTROLLERS
 use sts_plus_harness::{Assets, AuditEntry, ControlPlane, Identity, Options, Process, Scope};
 use sts_plus_operator::outbound::{Dial, Dialled, Stream, Tcp};
 
+use crate::admission;
 use crate::cluster::{Account, Answer, Cluster, ClusterError, Outside, Request};
 
 /// How long each step of a pod's life takes where the scenario says nothing: long enough to be a step.
@@ -162,6 +163,10 @@ impl Cluster for RealCluster {
 
     fn make_namespace<'a>(&'a self, name: &'a str) -> Answer<'a, ()> {
         Box::pin(async move { self.control_plane.create_namespace(name).await.map_err(failed) })
+    }
+
+    fn name_claims(&self) -> Answer<'_, ()> {
+        Box::pin(admission::install(self.user(), admission::policy()))
     }
 
     fn newcomer(&self, name: &str) -> Result<Account, ClusterError> {

@@ -39,7 +39,7 @@ pub enum Because {
 }
 
 /// What is played on the real cluster only.
-pub const ONLY_REAL: [(&str, Because); 27] = [
+pub const ONLY_REAL: [(&str, Because); 28] = [
     ("a_leader_paused_past_its_lease_and_woken_starts_no_new_write", Because::OfProcesses),
     ("a_killed_leader_is_followed_when_its_lease_has_run_out", Because::OfProcesses),
     ("a_leader_that_is_asked_to_stop_hands_over", Because::OfProcesses),
@@ -57,6 +57,7 @@ pub const ONLY_REAL: [(&str, Because); 27] = [
     ("d_example_active_passive_has_one_endpoint_that_moves", Because::OfKubectl),
     ("d_example_config_replaces_its_pods_when_the_map_is_updated", Because::OfKubectl),
     ("d_example_blue_green_waits_for_its_approval", Because::OfKubectl),
+    ("d_example_handover_gives_each_version_the_claims_of_the_one_before", Because::OfKubectl),
     ("d_example_services_of_users_select_the_pods_of_every_version", Because::OfKubectl),
     ("d_f6_the_documented_configs_example_shows_the_new_value", Because::OfKubectl),
     ("d_z3_the_documented_azs_example_runs_two_pods_in_each_zone", Because::OfKubectl),

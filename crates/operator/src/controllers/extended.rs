@@ -29,8 +29,15 @@ use crate::shell::lease::Epoch;
 use crate::shell::metrics::Metrics;
 
 /// What a decision about an ExtendedStatefulSet looks at.
-const READS: [Kind; 6] =
-    [Kind::StatefulSet, Kind::Pod, Kind::Extended, Kind::FissileExtended, Kind::Service, Kind::ScalingPolicy];
+const READS: [Kind; 7] = [
+    Kind::StatefulSet,
+    Kind::Pod,
+    Kind::Extended,
+    Kind::FissileExtended,
+    Kind::Service,
+    Kind::ScalingPolicy,
+    Kind::Claim,
+];
 
 /// An ExtendedStatefulSet by group, namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -173,7 +180,10 @@ impl Controller for ExtendedStatefulSets {
             before.filter(|before| before.generation == generation).map_or(0, |before| before.failures);
         let failures = earlier.saturating_add(1);
         let mut until = answered_at;
-        if matches!(action.object().kind, Kind::StatefulSet | Kind::Service | Kind::ScalingPolicy) {
+        if matches!(
+            action.object().kind,
+            Kind::StatefulSet | Kind::Service | Kind::ScalingPolicy | Kind::Claim
+        ) {
             // Who is active is decided meanwhile, so only writes like this one wait.
             until += backoff.delay(failures);
             (learned.retry_at, learned.waits_by_itself) = (Some(until), true);
@@ -282,7 +292,11 @@ fn world(pass: &mut Pass<'_, ExtendedStatefulSets>, row: Arc<ExtendedRow>) -> Wo
         .reads
         .iter()
         .filter_map(|(object, answer)| answer.as_ref().ok().map(|found| (object.clone(), found.clone())));
+    let (claims, users) = rows.stable_claims(&row);
     World {
+        claims,
+        users,
+        listed: pass.answers.listed.clone().into_iter().collect(),
         strangers: rows.strangers(&row),
         recorded_active: rows.recorded_active(&row),
         policies: rows.scaling_of((&row.namespace, &row.uid), children.iter().map(|member| &member.set.name)),

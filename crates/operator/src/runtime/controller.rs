@@ -12,7 +12,7 @@ use serde_json::Value;
 use sts_plus_api::phased_rollout::Verdict;
 use sts_plus_planner::extended::probe::{Digest, ProbeOutcome};
 use sts_plus_planner::phased_rollout::query::{GateId, Outcome};
-use sts_plus_planner::plan::{Action, Ask, Note, Object, Plan};
+use sts_plus_planner::plan::{Action, Ask, Note, Object, Plan, PodsOf};
 use sts_plus_planner::reason::Refusal;
 use sts_plus_planner::scaling::hook::{Call, HookOutcome, HookResult};
 use tokio::time::Instant;
@@ -202,6 +202,10 @@ impl Doubt {
 pub struct Answers {
     /// The objects that were read in this pass; `None` for one that is not there.
     pub reads: HashMap<Object, Result<Option<Value>, ApiError>>,
+    /// The names of the pods that were listed in this pass, see [`Ask::Pods`](sts_plus_planner::plan::Ask::Pods).
+    pub listed: HashMap<PodsOf, BTreeSet<Box<str>>>,
+    /// The lists that have failed in this pass.
+    pub unlisted: BTreeSet<PodsOf>,
     /// Whether each node declares the features that were asked for in this pass.
     pub declared: HashMap<&'static str, bool>,
     /// Answers to queries that have not been counted.

@@ -14,6 +14,7 @@
 
 mod controller;
 mod digests;
+mod listed;
 mod nodes;
 mod pass;
 mod pod_calls;

@@ -15,7 +15,7 @@ use super::controller::{
     Answers, Backoff, Controller, Doubt, End, Key, Lanes, Learned, Learning, Measured, Moment, Next, Pass,
     Planned,
 };
-use super::{Entry, Runtime, nodes, report};
+use super::{Entry, Runtime, listed, nodes, report};
 use crate::outbound;
 use crate::shell::api::{ApiError, Kind, Place};
 use crate::shell::executor::{Basis, CarriedOut, Halt, Lane, rests_on_marks};
@@ -295,7 +295,7 @@ impl<C: Controller> Runtime<C> {
                 Ask::Hook(request) => calls.push(request),
                 Ask::Probe(request) => self.probe(key, *request),
                 // Answered before the plan was carried out, or followed from now on.
-                Ask::Read(_) | Ask::Declared(_) | Ask::Digest(_) => {}
+                Ask::Read(_) | Ask::Pods(_) | Ask::Declared(_) | Ask::Digest(_) => {}
             }
         }
         match learned.halt {
@@ -334,6 +334,19 @@ impl<C: Controller> Runtime<C> {
             {
                 let is_declared = nodes::declare(&self.around.api, feature).await;
                 answers.declared.insert(*feature, is_declared);
+                has_read = true;
+            }
+            if let Ask::Pods(question) = ask
+                && !answers.listed.contains_key(question)
+                && !answers.unlisted.contains(question)
+            {
+                match listed::names(&self.around.api, question).await {
+                    Ok(names) => drop(answers.listed.insert(question.clone(), names)),
+                    Err(error) => {
+                        report::log_unlisted(key, question, &error);
+                        answers.unlisted.insert(question.clone());
+                    }
+                }
                 has_read = true;
             }
             let Ask::Read(object) = ask else { continue };

@@ -1,6 +1,6 @@
 //! Notes and ends of passes, in events and in the log.
 
-use sts_plus_planner::plan::{Action, Kind, Note, Object};
+use sts_plus_planner::plan::{Action, Kind, Note, Object, PodsOf};
 use sts_plus_planner::reason::Severity;
 use tokio::time::Instant;
 
@@ -96,6 +96,11 @@ pub(super) fn log_blocked<K: Key>(key: &K, why: &str) {
 pub(super) fn log_unread<K: Key>(key: &K, object: &Object, error: &ApiError) {
     let name = &object.name;
     line!(warn, key, Fields::of(key), "cannot read {:?} {name}: {error}", object.kind);
+}
+
+/// Logs that pods could not be listed that a plan asked for.
+pub(super) fn log_unlisted<K: Key>(key: &K, question: &PodsOf, error: &ApiError) {
+    line!(warn, key, Fields::of(key), "cannot list the pods with {}: {error}", question.selector);
 }
 
 /// Logs that a pass has planned as often as it may.

@@ -8,12 +8,15 @@ use jiff::SignedDuration;
 use sts_plus_api::extended::{OnFailure, Promotion};
 
 use super::children::Version;
+use super::claims;
+use super::helpers;
 use super::moves::{Moves, Scene};
 use super::render::set_name;
 use super::spec::Strategy;
 use super::wait::Wait;
 use super::zones::Zone;
 use crate::amount::Amount;
+use crate::ordinal;
 
 /// When a version is promoted in a zone.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +49,7 @@ impl Rule {
 pub(super) fn plan(scene: &Scene<'_>) -> Moves {
     let mut moves = Moves { done: true, ..Moves::default() };
     let Some(rule) = Rule::of(scene) else { return moves };
+    helpers::remove(scene, &mut moves);
     let mut wanted: BTreeSet<String> = BTreeSet::new();
     let mut earlier: Option<String> = None;
     for zone in &scene.layout.zones {
@@ -59,8 +63,34 @@ pub(super) fn plan(scene: &Scene<'_>) -> Moves {
             earlier.get_or_insert(name);
         }
     }
+    helpers::replace_unmutated(scene, &mut moves);
     scene.drain(&wanted, &mut moves);
     moves
+}
+
+/// Makes the claims that all versions share what they shall be; whether a version may be created with them.
+fn provide_claims(scene: &Scene<'_>, zone: &Zone, moves: &mut Moves) -> bool {
+    let before = moves.waits.len();
+    let first = scene.spec.first_ordinal;
+    let wanted = first..first.saturating_add(scene.replicas);
+    claims::provide(scene, zone, &wanted, moves);
+    let mut sets = scene.versions.of_zone(zone).filter(|version| !version.set().deleting);
+    if let Some(other) = sets.find(|version| !scene.spec.stable_claims.is_empty() && version.child.has_claims)
+    {
+        moves.waits.push(Wait::ClaimsStayBehind { set: Some(Arc::clone(&other.set().name)) });
+    }
+    let is_used = |ordinal: u32| {
+        let mut sets = scene.versions.of_zone(zone);
+        sets.any(|version| {
+            let set = version.set();
+            let mut pods = version.member.pods.iter();
+            set.ordinals().contains(&ordinal)
+                || set.observed_generation < set.generation
+                || pods.any(|pod| ordinal::of_pod(&pod.name, &set.name) == Some(ordinal))
+        })
+    };
+    claims::release(scene, zone, (&wanted, is_used), moves);
+    moves.waits.len() == before
 }
 
 /// The version that serves a zone, and whether it has been promoted. `None` where the zone has no set.
@@ -107,7 +137,11 @@ fn zone_moves<'s>(
         let older = others.iter().copied().filter(|other| other.number < running.number);
         scene.retire(older, moves);
     }
+    let may_create = provide_claims(scene, zone, moves);
     let Some(target) = scene.versions.named(name) else {
+        if !may_create {
+            return;
+        }
         let newest = others.iter().copied().max_by_key(|other| other.number);
         match scene.before_creation(zone, newest, earlier) {
             Some((wait, at)) => {

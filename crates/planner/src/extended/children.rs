@@ -1,10 +1,12 @@
 //! The sets of an object, each with its version and zone as it carries them.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use sts_plus_api::extended::{ChildStatus, VersionStatus};
+use sts_plus_api::keys;
 
 use super::World;
 use super::content::Content;
@@ -75,6 +77,8 @@ pub struct Versions<'w> {
     pub unlabelled: Vec<Arc<str>>,
     /// The numbers and hashes of those that are not adopted yet.
     pub orphaned: Vec<(u32, Option<Arc<str>>)>,
+    /// Those with which cf-operator has created claims. They run nothing that is wanted.
+    pub helpers: Vec<&'w Member>,
 }
 
 /// What the name of a set says. Labels and annotations can be edited; a name cannot.
@@ -102,6 +106,17 @@ impl NameParts {
     }
 }
 
+/// Whether a set is one with which cf-operator has created claims: the object controls it, it is named like the claims, and it
+/// has no version.
+fn is_helper(row: &ExtendedRow, set: &SetRow) -> bool {
+    let Some(child) = set.child.as_deref() else { return false };
+    let infix = keys::STABLE_CLAIM_INFIX.trim_matches('-');
+    let place = set.name.strip_prefix(infix).and_then(|rest| rest.strip_prefix('-'));
+    let is_named =
+        place.and_then(|place| NameParts::of(&row.name, place)).is_some_and(|parts| parts.version.is_none());
+    is_named && child.owner == row.uid && child.version.is_none()
+}
+
 /// Whether a set is one of an object: it is controlled by it, or an object of its name has left it behind. A set that carries
 /// the label alone may be anybody's; one that was left behind has the name and the record of a version as well.
 pub fn belongs(row: &ExtendedRow, set: &SetRow) -> bool {
@@ -121,10 +136,19 @@ pub fn belongs(row: &ExtendedRow, set: &SetRow) -> bool {
 impl<'w> Versions<'w> {
     /// Reads the sets.
     pub fn of(world: &'w World, now: Timestamp) -> Self {
-        let mut versions =
-            Self { all: Vec::new(), unnumbered: Vec::new(), unlabelled: Vec::new(), orphaned: Vec::new() };
+        let mut versions = Self {
+            all: Vec::new(),
+            unnumbered: Vec::new(),
+            unlabelled: Vec::new(),
+            orphaned: Vec::new(),
+            helpers: Vec::new(),
+        };
         for member in &world.children {
             let Some(child) = member.set.child.as_deref() else { continue };
+            if is_helper(&world.row, &member.set) {
+                versions.helpers.push(member);
+                continue;
+            }
             if !child.is_of(&world.row) {
                 let is_controlled = child.group == world.row.group && child.owner == world.row.uid;
                 versions.unlabelled.extend(is_controlled.then(|| Arc::clone(&member.set.name)));
@@ -243,7 +267,11 @@ impl<'w> Versions<'w> {
 }
 
 fn ordinals(set: &SetRow) -> String {
-    let range = set.ordinals();
+    ordinals_of(&set.ordinals())
+}
+
+/// Ordinals as they are shown, such as `0-2`.
+pub(super) fn ordinals_of(range: &Range<u32>) -> String {
     match (range.start, range.end.checked_sub(1)) {
         (_, None) => String::new(),
         (first, Some(last)) if last < first => String::new(),

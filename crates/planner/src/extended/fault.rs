@@ -27,8 +27,12 @@ pub enum Fault {
     UnknownPort(String),
     /// A number of pods cannot be used.
     BadAmount { field: &'static str, value: String },
-    /// Each version would have claims of its own.
+    /// Two versions would use the same claims at the same time.
     ClaimsNeedHandover,
+    /// `scaleDown`, `scaleUp` or the deletion policy `Drain` with the strategy Handover.
+    HandoverWithHooks,
+    /// A claim template has no name, or the name of another one.
+    BadClaimTemplate(String),
     /// The number of replicas is none.
     BadReplicas(String),
     /// `scaleDown` or `scaleUp` cannot be used, and what is wrong with them.
@@ -63,9 +67,15 @@ impl fmt::Display for Fault {
                 write!(f, "{field} is {value}; it must be a positive number or a percentage from 1% to 100%.")
             }
             Self::ClaimsNeedHandover => f.write_str(
-                "With BlueGreen each version has claims of its own, and data does not follow from one version to the next. \
-                 Use the strategy InPlace, or set blueGreen.sharedClaims to Allow to accept that.",
+                "With BlueGreen the pods of two versions would use the same claims at the same time. Use the strategy \
+                 Handover or InPlace, or set blueGreen.sharedClaims to Allow to accept that.",
             ),
+            Self::HandoverWithHooks => f.write_str(
+                "The strategy Handover does not prepare pods that leave or join: scaleDown, scaleUp and the deletionPolicy \
+                 Drain cannot be combined with it. Remove them, or use the strategy InPlace.",
+            ),
+            Self::BadClaimTemplate(name) if name.is_empty() => f.write_str("A claim template has no name."),
+            Self::BadClaimTemplate(name) => write!(f, "Two claim templates have the name {name}."),
             Self::BadReplicas(value) => {
                 write!(f, "template.spec.replicas is {value}; it must be a number from 0 to {MAX_REPLICAS}.")
             }

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use serde_json::json;
 use sts_plus_api::keys;
 
+use super::claims;
 use super::moves::{Moves, Scene};
 use super::render::{int_or_string, set_name};
+use super::spec::Claims;
 use super::wait::Wait;
 use super::zones::Zone;
 use crate::disruption::{Allowance, DomainBudget, Gatekeeper};
@@ -39,6 +41,10 @@ fn zone_moves<'s>(scene: &Scene<'s>, zone: &'s Zone, name: &str, moves: &mut Mov
             && member.set.child.as_ref().is_some_and(|child| child.is_of(&scene.world.row))
     };
     let Some(member) = scene.world.children.iter().find(is_own) else {
+        if scene.spec.claims != Claims::None && claims::has_any(scene) {
+            moves.waits.push(Wait::ClaimsStayBehind { set: None });
+            return;
+        }
         let others = scene.versions.of_zone(zone).filter(|other| !other.set().deleting);
         match scene.before_creation(zone, others.max_by_key(|other| other.number), None) {
             Some((wait, at)) => {

@@ -1,7 +1,7 @@
 //! ExtendedStatefulSets: versions, zones, the active pod, Services.
 //!
 //! ```text
-//!   spec ──> zones ──> content ──> number ──> in_place | blue_green ──> services, active pod ──> status
+//!   spec ──> zones ──> content ──> number ──> in_place | blue_green | handover ──> services, active pod ──> status
 //! ```
 //!
 //! A version is its content: the hash is stored on the sets, so a pass decides from what exists, however it came about.
@@ -9,15 +9,19 @@
 pub mod active;
 mod blue_green;
 pub mod children;
+pub mod claims;
 pub mod content;
 mod deletion;
 mod fault;
+mod handover;
+mod helpers;
 mod in_place;
 mod lock;
 mod moves;
 pub mod policies;
 pub mod probe;
 mod promotion;
+pub mod ranges;
 pub mod references;
 pub mod render;
 mod report;
@@ -39,10 +43,11 @@ use sts_plus_api::extended::{ExtendedStatus, Group};
 use sts_plus_api::keys;
 
 use crate::health::Member;
-use crate::plan::{Action, Kind, Object, Plan, Precondition, Step, When};
+use crate::plan::{Action, Kind, Object, Plan, PodsOf, Precondition, Step, When};
 use crate::pod::PodRow;
 use crate::reason::Refusal;
 use crate::scaling::row::ScalingRow;
+use crate::statefulset::world::ClaimRow;
 use active::ProbeState;
 use children::{Version, Versions};
 use moves::{Moves, Scene};
@@ -78,7 +83,13 @@ pub struct World {
     pub services: Vec<Arc<ServiceRow>>,
     /// What is known of the data that its template refers to.
     pub digests: BTreeMap<Object, Digest>,
-    /// The sets that were read in this pass; `None` for one that is not there.
+    /// The claims that have a name as this object gives them.
+    pub claims: Vec<Arc<ClaimRow>>,
+    /// The pods that mount one of those, whoever controls them.
+    pub users: Vec<Arc<PodRow>>,
+    /// The names of the pods that were listed in this pass.
+    pub listed: BTreeMap<PodsOf, BTreeSet<Box<str>>>,
+    /// The objects that were read in this pass; `None` for one that is not there.
     pub reads: BTreeMap<Object, Option<Value>>,
     /// When the data that is known now will have stayed as it is for long enough.
     pub config_settled_at: Option<Timestamp>,
@@ -162,8 +173,10 @@ pub fn plan(world: &World, now: Timestamp) -> Decision {
     };
     let adoptions = || scene.adoptions();
     let mut moves = match (unknown, &spec.strategy) {
+        (Some(_), Strategy::Handover { .. }) => handover::plan(&scene),
         (Some(wait), _) => scene.hold(wait.clone()),
         (None, Strategy::InPlace { .. }) => adoptions().unwrap_or_else(|| in_place::plan(&scene)),
+        (None, Strategy::Handover { .. }) => adoptions().unwrap_or_else(|| handover::plan(&scene)),
         (None, Strategy::BlueGreen { .. }) => adoptions().unwrap_or_else(|| blue_green::plan(&scene)),
     };
     policies::clear(&scene, &mut moves);
@@ -191,6 +204,7 @@ fn decide(scene: &Scene<'_>, moves: &mut Moves, findings: &Findings) -> Decision
         Some(Kind::Service) => {
             moves.writes.retain(|write| !write.is_deletion() || write.object().kind != Kind::StatefulSet);
         }
+        Some(Kind::Claim) => moves.writes.retain(|write| write.object().kind != Kind::Claim),
         Some(_) => {
             let is_held =
                 |write: &Action| matches!(write.object().kind, Kind::StatefulSet | Kind::ScalingPolicy);
@@ -286,7 +300,7 @@ fn steps(writes: Vec<Action>) -> (Vec<Step>, Option<Step>) {
 fn most_urgent(waits: &[Wait]) -> Option<&Wait> {
     let rank = |wait: &&Wait| match wait {
         wait if wait.is_stalled() => 0,
-        Wait::AwaitingApproval { .. } | Wait::ViewUnconfirmed { .. } => 1,
+        Wait::AwaitingApproval { .. } | Wait::ViewUnconfirmed { .. } | Wait::NotMutated { .. } => 1,
         Wait::ZoneWaiting { .. } => 4,
         wait if wait.is_serving() => 3,
         _ => 2,

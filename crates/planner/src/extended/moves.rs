@@ -22,7 +22,7 @@ use crate::reason::Severity;
 use crate::set::SetRow;
 
 /// How soon a set is read again that could not be read.
-const READ_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+pub(super) const READ_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// All that a strategy looks at.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +81,7 @@ impl<'s> Scene<'s> {
             number: self.number,
             content: self.content,
             replicas: self.replicas,
+            first_ordinal: None,
         }
     }
 
@@ -93,7 +94,7 @@ impl<'s> Scene<'s> {
     /// The wait of an object whose content has failed.
     pub(super) fn failed(&self) -> Wait {
         let failed = self.world.row.status.failed_version.clone().unwrap_or_default();
-        let rolled_back = self.spec.is_blue_green() && self.spec.on_failure == OnFailure::Rollback;
+        let rolled_back = self.spec.is_versioned() && self.spec.on_failure == OnFailure::Rollback;
         Wait::Failed { version: failed.number, message: failed.message, rolled_back }
     }
 
@@ -192,7 +193,11 @@ impl<'s> Scene<'s> {
 
     /// Creates a set, if its name is free.
     pub(super) fn create(&self, zone: &'s Zone, moves: &mut Moves) {
-        let recipe = self.recipe(zone);
+        self.create_from(&self.recipe(zone), moves);
+    }
+
+    /// The same with a number of pods and a first ordinal of its own.
+    pub(super) fn create_from(&self, recipe: &Recipe<'_>, moves: &mut Moves) {
         let name = recipe.name();
         if name.len() > MAX_CHILD_NAME {
             moves.waits.push(Wait::Invalid(Fault::NameTooLong(name)));
@@ -330,8 +335,14 @@ impl<'s> Scene<'s> {
         let set = &member.set;
         let child = set.child.as_ref()?;
         let mut body = Map::new();
-        let writes_replicas = self.policies().writes_replicas(set);
-        let wait = if writes_replicas { None } else { self.policies().scale(set, replicas, moves) };
+        // Those of versions that share the ordinals of a place change in writes of their own.
+        let writes_replicas = self.policies().writes_replicas(set) && !self.spec.is_handover();
+        let is_scaled_here = self.spec.is_handover();
+        let wait = if writes_replicas || is_scaled_here {
+            None
+        } else {
+            self.policies().scale(set, replicas, moves)
+        };
         if writes_replicas && set.replicas != replicas {
             body.insert("spec".to_owned(), json!({ "replicas": replicas }));
             let message =
@@ -394,7 +405,7 @@ impl<'s> Scene<'s> {
     /// The rollout group that a set of this strategy belongs to: that of the zones that are changed in place.
     fn rollout_group_of(&self, set: &SetRow, zone: &Zone) -> Option<String> {
         let (row, spec) = (&self.world.row, self.spec);
-        let is_zoned = !spec.is_blue_green() && zone.name.is_some();
+        let is_zoned = !spec.is_versioned() && zone.name.is_some();
         let is_present = *set.name == *set_name(row, spec, zone, self.number);
         (is_zoned && is_present).then(|| rollout_group(row))
     }
@@ -409,7 +420,8 @@ impl<'s> Scene<'s> {
         let zones =
             template_zones(child.and_then(|child| child.template_zones.as_ref()), is_same, self.layout);
         let mut recipe = self.recipe(zone);
-        if !self.policies().writes_replicas(set) {
+        recipe.first_ordinal = self.spec.is_handover().then_some(set.first_ordinal);
+        if !self.policies().writes_replicas(set) || self.spec.is_handover() {
             // They have another writer.
             let present = live.pointer("/spec/replicas").and_then(Value::as_u64);
             recipe.replicas = present.and_then(|present| u32::try_from(present).ok()).unwrap_or(set.replicas);
@@ -443,7 +455,7 @@ impl<'s> Scene<'s> {
         moves.notes.push(self.note(Severity::Normal, "VersionChanged", message, object.clone()));
         // Pods of a zone that is changed in place wait for their rollout group; those of any other set are replaced by its own
         // controller.
-        let disrupts = zone.name.is_none() || self.spec.is_blue_green();
+        let disrupts = zone.name.is_none() || self.spec.is_versioned();
         let written = (body, keys::MANAGER_EXTENDED);
         moves.writes.push(Action::replace(object, &self.world.row.uid, precondition, written, disrupts));
         moves.waits.push(Wait::Changing { set: set.name.to_string() });

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use sts_plus_api::extended::Group;
 use sts_plus_api::keys;
 
+use super::claims;
 use super::content::Content;
 use super::references::rename_secrets;
 use super::row::ExtendedRow;
@@ -41,11 +42,13 @@ pub struct Recipe<'r> {
     pub content: &'r Content,
     /// The pods that it shall have.
     pub replicas: u32,
+    /// Its first ordinal, where versions share those of a place.
+    pub first_ordinal: Option<u32>,
 }
 
 pub fn set_name(row: &ExtendedRow, spec: &Spec, zone: &Zone, number: u32) -> String {
     let zone = zone.name.as_ref().map(|_| format!("-z{}", zone.index)).unwrap_or_default();
-    let version = if spec.is_blue_green() { format!("-v{number}") } else { String::new() };
+    let version = if spec.is_versioned() { format!("-v{number}") } else { String::new() };
     format!("{}{zone}{version}", row.name)
 }
 
@@ -70,7 +73,7 @@ impl Recipe<'_> {
             (self.group().key(keys::EXTENDED_NAME), self.row.name.to_string()),
             (self.group().key(keys::AZ_INDEX), self.zone.index.to_string()),
         ]);
-        if self.spec.is_blue_green() {
+        if self.spec.is_versioned() {
             labels.insert(self.group().key(keys::VERSION), self.number.to_string());
         }
         labels
@@ -93,13 +96,14 @@ impl Recipe<'_> {
                 "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": int_or_string(max_unavailable) },
             });
         }
-        if !self.spec.is_blue_green() && self.zone.name.is_some() {
+        if !self.spec.is_versioned() && self.zone.name.is_some() {
             strategy = json!({ "type": "OnDelete" });
             labels.insert(keys::ROLLOUT_GROUP.to_owned(), rollout_group(self.row));
         }
         let mut spec = Map::new();
         for (key, value) in given.get("spec").and_then(Value::as_object).into_iter().flatten() {
-            if !value.is_null() && key != "updateStrategy" && key != "template" {
+            let is_replaced = key == "updateStrategy" || key == "template" || self.is_elsewhere(key);
+            if !value.is_null() && !is_replaced {
                 spec.insert(key.clone(), value.clone());
             }
         }
@@ -114,9 +118,12 @@ impl Recipe<'_> {
         spec.insert("replicas".to_owned(), json!(self.replicas));
         spec.insert("updateStrategy".to_owned(), strategy);
         spec.insert("template".to_owned(), pod_template);
-        if self.spec.is_blue_green() {
+        if self.spec.is_versioned() {
             // Under OrderedReady one unready pod blocks all after it, also on the way down; order is ours.
             spec.insert("podManagementPolicy".to_owned(), json!("Parallel"));
+        }
+        if let Some(first) = self.first_ordinal {
+            spec.insert("ordinals".to_owned(), json!({ "start": first }));
         }
         if !spec.contains_key("serviceName")
             && let Some(headless) = &self.spec.services.headless
@@ -133,6 +140,13 @@ impl Recipe<'_> {
             },
             "spec": spec,
         })
+    }
+
+    /// Whether a field of the template is not one of its sets: claims with stable names are created beside them.
+    fn is_elsewhere(&self, field: &str) -> bool {
+        let is_about_claims =
+            ["volumeClaimTemplates", "persistentVolumeClaimRetentionPolicy"].contains(&field);
+        is_about_claims && !self.spec.stable_claims.is_empty()
     }
 
     fn zone_name(&self) -> Option<(String, String)> {
@@ -158,6 +172,7 @@ impl Recipe<'_> {
     fn claims_hash(&self) -> Option<String> {
         let claims = self.spec.template().pointer("/spec/volumeClaimTemplates").cloned();
         let claims = claims.filter(|claims| claims.as_array().is_some_and(|claims| !claims.is_empty()));
+        let claims = claims.filter(|_| self.spec.stable_claims.is_empty());
         claims.map(|claims| fnv64(canonical(&claims).as_bytes()))
     }
 
@@ -180,6 +195,9 @@ impl Recipe<'_> {
         labels.remove(&self.group().key(keys::AZ_NAME));
         labels.extend(self.identity());
         labels.extend(self.zone_name());
+        if !self.spec.stable_claims.is_empty() {
+            labels.insert(keys::STABLE_CLAIMS.to_owned(), keys::STABLE_CLAIMS_ON.to_owned());
+        }
         let mut annotations = texts(template.pointer("/metadata/annotations"));
         annotations.extend(template_zones.map(|zones| (self.group().key(keys::ZONES), zones.to_owned())));
         let config = self.content.config.as_ref();
@@ -198,10 +216,33 @@ impl Recipe<'_> {
         }
         if let Some(pod) = template.get_mut("spec") {
             rename_secrets(pod, &self.content.newest);
+            self.mount_claims(pod);
             self.inject_environment(pod);
             self.pin_to_zone(pod);
         }
         template
+    }
+
+    /// Gives the pod a volume for each claim with a stable name, as the StatefulSet controller does for claims of its own: it
+    /// replaces a volume of that name. Admission replaces the placeholder by the ordinal.
+    fn mount_claims(&self, pod: &mut Value) {
+        if self.spec.stable_claims.is_empty() {
+            return;
+        }
+        let prefix = claims::prefix(&self.row.name, self.zone.name.as_ref().map(|_| self.zone.index));
+        let Some(pod) = pod.as_object_mut() else { return };
+        let volumes = pod.entry("volumes").or_insert_with(|| json!([]));
+        if volumes.is_null() {
+            *volumes = json!([]);
+        }
+        // Anything but a list is for the API server to refuse.
+        let Some(volumes) = volumes.as_array_mut() else { return };
+        for template in &self.spec.stable_claims {
+            let name = |volume: &Value| volume.get("name").and_then(Value::as_str) == Some(&*template.name);
+            volumes.retain(|volume| !name(volume));
+            let claim = format!("{}{}", claims::stem(&template.name, &prefix), keys::CLAIM_PLACEHOLDER);
+            volumes.push(json!({ "name": template.name, "persistentVolumeClaim": { "claimName": claim } }));
+        }
     }
 
     /// Tells every container its zone. An entry of the same name is replaced: with its `valueFrom` it would be invalid.
@@ -287,6 +328,16 @@ impl Recipe<'_> {
     ) -> Result<Value, Vec<&'static str>> {
         let mut set = self.set(template_zones);
         let mut body = live.clone();
+        let claims = |set: &Value| {
+            set.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array).map_or(0, Vec::len)
+        };
+        let given_claims = claims(&set);
+        if self.first_ordinal.is_some()
+            && let Some(spec) = set.get_mut("spec").and_then(Value::as_object_mut)
+        {
+            // Those of a set that shares them change in writes of their own.
+            spec.remove("ordinals");
+        }
         let ours = |set: &mut Value, key: &str| {
             set.get_mut("spec").and_then(Value::as_object_mut).and_then(|spec| spec.remove(key))
         };
@@ -306,10 +357,7 @@ impl Recipe<'_> {
                 frozen.push(field);
             }
         }
-        let claims = |set: &Value| {
-            set.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array).map_or(0, Vec::len)
-        };
-        if !frozen.contains(&"volumeClaimTemplates") && claims(live) != claims(&given) {
+        if !frozen.contains(&"volumeClaimTemplates") && claims(live) != given_claims {
             frozen.push("volumeClaimTemplates");
         }
         if !frozen.is_empty() {

@@ -11,6 +11,8 @@ use super::World;
 use super::active::ActiveReason;
 use super::blue_green;
 use super::children::Version;
+use super::claims;
+use super::handover;
 use super::moves::{Moves, Scene};
 use super::policies;
 use super::render::set_name;
@@ -26,6 +28,9 @@ pub const REPLICAS_RESTRICTED: &str = "ReplicasRestricted";
 
 /// The condition that no pod is active although one should be.
 pub(super) const NO_ACTIVE_POD: &str = "NoActivePod";
+
+/// How many claims a warning names.
+const NAMED_CLAIMS: usize = 3;
 
 /// What is reported besides the wait.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +56,9 @@ pub(super) fn served<'s>(scene: &Scene<'s>, zone: &Zone) -> Option<Served<'s>> {
     if scene.spec.is_blue_green() {
         let (version, promoted) = blue_green::serving(scene, zone)?;
         return Some(Served { version, promoted });
+    }
+    if scene.spec.is_handover() {
+        return handover::serving(scene, zone).map(|version| Served { version, promoted: false });
     }
     let version = scene.versions.of_zone(zone).find(|version| !version.is_versioned)?;
     Some(Served { version, promoted: false })
@@ -103,6 +111,10 @@ pub(super) fn status(scene: &Scene<'_>, moves: &Moves, served: &[Option<Served<'
         let number = counted.map_or(scene.number, |version| version.number);
         selector = format!("{selector},{}={number}", scene.world.row.group.key(keys::VERSION));
     }
+    // Versions may share the ordinals of a zone.
+    let shared = first.filter(|_| scene.spec.is_handover()).map(|zone| {
+        scene.versions.of_zone(zone).map(|version| version.child.status_replicas).fold(0, u32::saturating_add)
+    });
     let ready = versions.iter().flat_map(|version| &version.zones).map(|zone| zone.ready_replicas).sum();
     let (update_version, update_hash) = match scene.unknown {
         None => (Some(scene.number), Some(scene.content.hash.to_string())),
@@ -111,7 +123,7 @@ pub(super) fn status(scene: &Scene<'_>, moves: &Moves, served: &[Option<Served<'
     let numbers = scene.versions.all.iter().map(|version| version.number);
     ExtendedStatus {
         observed_generation: Some(scene.world.row.generation),
-        replicas: Some(counted.map_or(0, |version| version.child.status_replicas)),
+        replicas: Some(shared.unwrap_or_else(|| counted.map_or(0, |version| version.child.status_replicas))),
         selector: Some(selector),
         desired_replicas: Some(scene.replicas),
         ready_replicas: Some(ready),
@@ -273,7 +285,7 @@ pub(super) fn warnings(scene: &Scene<'_>) -> Vec<String> {
     let listed = |names: &[Arc<str>]| names.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
     let is_changed = |name: &Arc<str>| {
         let mut zones = scene.layout.zones.iter();
-        !scene.spec.is_blue_green()
+        !scene.spec.is_versioned()
             && zones.any(|zone| set_name(&scene.world.row, scene.spec, zone, scene.number) == **name)
     };
     let unnumbered: Vec<_> =
@@ -303,11 +315,30 @@ pub(super) fn warnings(scene: &Scene<'_>) -> Vec<String> {
             others.join(" or ")
         ));
     }
-    if !scene.spec.is_blue_green() && scene.spec.on_failure == OnFailure::Rollback {
+    if !scene.spec.is_versioned() && scene.spec.on_failure == OnFailure::Rollback {
         warnings.push(
             "onFailure Rollback has no effect with the strategy InPlace, which does not keep the version before."
                 .to_owned(),
         );
+    }
+    let left = claims::left_over(scene);
+    if !left.is_empty() && scene.spec.is_versioned() {
+        let named: Vec<_> = left.iter().take(NAMED_CLAIMS).copied().collect();
+        let more = match left.len().saturating_sub(named.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        warnings.push(format!(
+            "The template no longer has claims that exist: {}{more}. They stay, and new pods do not mount them.",
+            named.join(", ")
+        ));
+    }
+    let helpers: Vec<_> = scene.versions.helpers.iter().map(|helper| Arc::clone(&helper.set.name)).collect();
+    if !helpers.is_empty() && scene.spec.stable_claims.is_empty() {
+        warnings.push(format!(
+            "StatefulSet {} holds claims for cf-operator; it is left alone, because the strategy does not use them.",
+            listed(&helpers)
+        ));
     }
     warnings
 }

@@ -17,7 +17,7 @@ pub use super::fault::Fault;
 use super::policies::Rules;
 use super::probe::ProbeCheck;
 use super::references::{Reference, references};
-use crate::amount::Amount;
+use crate::amount::{Amount, DEFAULT_MAX_UNAVAILABLE};
 use crate::revision::{canonical, fnv64};
 
 /// How many zones there may be: labels, names and status grow with them, and no region has as many.
@@ -76,6 +76,56 @@ pub struct Spec {
     pub services: Services,
     /// The claims of the template.
     pub claims: Claims,
+    /// The same where all versions use them, so that they are created beside the StatefulSets; empty where Kubernetes creates
+    /// them for each StatefulSet.
+    pub stable_claims: Vec<StableTemplate>,
+    /// What becomes of those.
+    pub retention: RetentionPolicy,
+    /// The first ordinal of each place.
+    pub first_ordinal: u32,
+}
+
+/// A claim template of which the claims have stable names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StableTemplate {
+    pub name: Box<str>,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    /// Its spec, as JSON.
+    spec: Box<str>,
+}
+
+impl StableTemplate {
+    /// The spec of its claims.
+    pub fn spec(&self) -> Value {
+        // It was written from a value.
+        serde_json::from_str(&self.spec).unwrap_or_default()
+    }
+
+    /// The storage that its claims ask for.
+    pub fn storage(&self) -> Option<String> {
+        match self.spec().pointer("/resources/requests/storage")? {
+            Value::String(storage) => Some(storage.clone()),
+            Value::Number(storage) => Some(storage.to_string()),
+            _ => None,
+        }
+    }
+}
+
+/// What becomes of claims with stable names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RetentionPolicy {
+    /// When the object is deleted.
+    pub when_deleted: Retention,
+    /// When an ordinal is no longer asked for.
+    pub when_scaled: Retention,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retention {
+    #[default]
+    Retain,
+    Delete,
 }
 
 /// The claims of a template, and what becomes of them when their StatefulSet is deleted.
@@ -112,6 +162,11 @@ pub enum Strategy {
         soak: SignedDuration,
         /// Whether a person has to approve.
         promotion: Promotion,
+    },
+    /// Each version has its own StatefulSets, and an ordinal runs in one of them.
+    Handover {
+        /// How many pods of a zone may be unavailable.
+        max_unavailable: Amount,
     },
 }
 
@@ -151,6 +206,12 @@ impl Spec {
         let zones = zones(&spec.zones)?;
         let claims = claims(template);
         let strategy = strategy(group, spec, claims != Claims::None)?;
+        let is_versioned = !matches!(strategy, Strategy::InPlace { .. });
+        let stable_claims = if is_versioned { stable_claims(template)? } else { Vec::new() };
+        let rules = Rules::of(spec)?.map(Arc::new);
+        if matches!(strategy, Strategy::Handover { .. }) && rules.is_some() {
+            return Err(Fault::HandoverWithHooks);
+        }
         let given = spec.zone_node_label.as_deref().filter(|label| !label.is_empty());
         let by_default = group.zone_node_labels();
         // Manifests that spell out the documented default mean what those mean that leave it out.
@@ -192,10 +253,14 @@ impl Spec {
                 max: scaling.max_replicas.and_then(|max| u32::try_from(max).ok()),
                 parity: scaling.parity,
             }),
-            rules: Rules::of(spec)?.map(Arc::new),
+            rules,
             deletion: spec.deletion_policy,
             services,
-            claims,
+            // Those with stable names do not follow a StatefulSet.
+            claims: if stable_claims.is_empty() { claims } else { Claims::Stay },
+            retention: retention(template),
+            first_ordinal: first_ordinal(template),
+            stable_claims,
             ports: ports(pod),
             annotates_max_unavailable: template
                 .pointer("/metadata/annotations")
@@ -214,13 +279,23 @@ impl Spec {
     pub fn max_unavailable(&self) -> Option<&str> {
         match &self.strategy {
             Strategy::InPlace { max_unavailable } => max_unavailable.as_deref(),
-            Strategy::BlueGreen { .. } => None,
+            Strategy::BlueGreen { .. } | Strategy::Handover { .. } => None,
         }
     }
 
-    /// Whether each version has its own StatefulSets.
+    /// Whether a new version runs beside the current one until it is promoted.
     pub fn is_blue_green(&self) -> bool {
         matches!(self.strategy, Strategy::BlueGreen { .. })
+    }
+
+    /// Whether a new version takes over ordinal by ordinal.
+    pub fn is_handover(&self) -> bool {
+        matches!(self.strategy, Strategy::Handover { .. })
+    }
+
+    /// Whether each version has its own StatefulSets.
+    pub fn is_versioned(&self) -> bool {
+        self.is_blue_green() || self.is_handover()
     }
 }
 
@@ -259,6 +334,41 @@ fn claims(template: &Value) -> Claims {
     }
 }
 
+/// The claim templates, by name, each once.
+fn stable_claims(template: &Value) -> Result<Vec<StableTemplate>, Fault> {
+    let claims = template.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
+    let mut known: Vec<StableTemplate> = Vec::new();
+    for claim in claims.into_iter().flatten() {
+        let name = claim.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        if name.is_empty() || known.iter().any(|known| *known.name == *name) {
+            return Err(Fault::BadClaimTemplate(name.to_owned()));
+        }
+        known.push(StableTemplate {
+            name: name.into(),
+            labels: texts(claim.pointer("/metadata/labels")),
+            annotations: texts(claim.pointer("/metadata/annotations")),
+            spec: claim.get("spec").cloned().unwrap_or_default().to_string().into(),
+        });
+    }
+    Ok(known)
+}
+
+fn retention(template: &Value) -> RetentionPolicy {
+    let policy = template.pointer("/spec/persistentVolumeClaimRetentionPolicy");
+    let of = |when: &str| match policy.and_then(|policy| policy.get(when)).and_then(Value::as_str) {
+        Some("Delete") => Retention::Delete,
+        _ => Retention::Retain,
+    };
+    RetentionPolicy { when_deleted: of("whenDeleted"), when_scaled: of("whenScaled") }
+}
+
+/// Where it cannot be used, the API server refuses the StatefulSet.
+fn first_ordinal(template: &Value) -> u32 {
+    let start = template.pointer("/spec/ordinals/start").and_then(Value::as_u64);
+    let start = start.filter(|start| *start <= MAX_REPLICAS);
+    start.and_then(|start| u32::try_from(start).ok()).unwrap_or(0)
+}
+
 fn zones(given: &[String]) -> Result<Vec<Arc<str>>, Fault> {
     if given.len() > MAX_ZONES {
         return Err(Fault::TooManyZones(given.len()));
@@ -288,12 +398,17 @@ fn replicas(template: &Value) -> Result<u32, Fault> {
 
 fn strategy(group: Group, spec: &ExtendedStatefulSetSpec, has_claims: bool) -> Result<Strategy, Fault> {
     let given = &spec.update_strategy;
-    let default = if has_claims { StrategyKind::InPlace } else { group.strategy() };
-    match given.kind.unwrap_or(default) {
+    match given.kind.unwrap_or(group.strategy(has_claims)) {
         StrategyKind::InPlace => {
             let written = given.max_unavailable.as_ref().map(text);
             let amount = written.as_deref().map(|text| amount("maxUnavailable", text)).transpose()?;
             Ok(Strategy::InPlace { max_unavailable: amount.and(written).map(Into::into) })
+        }
+        StrategyKind::Handover => {
+            let written = given.max_unavailable.as_ref().map(text);
+            let allowed = written.as_deref().map(|text| amount("maxUnavailable", text)).transpose()?;
+            let max_unavailable = allowed.unwrap_or(Amount::Count(DEFAULT_MAX_UNAVAILABLE));
+            Ok(Strategy::Handover { max_unavailable })
         }
         StrategyKind::BlueGreen => {
             let blue_green = &given.blue_green;

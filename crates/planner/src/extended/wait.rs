@@ -79,6 +79,46 @@ pub enum Wait {
         /// How many must be.
         needed: u32,
     },
+    /// A version takes over ordinal by ordinal, and pods of it are not available yet.
+    HandingOver {
+        version: u32,
+        /// Its ordinals; empty where it has none yet.
+        ordinals: String,
+        /// How many there are.
+        wanted: u32,
+        /// What is not available, in words.
+        down: String,
+    },
+    /// The next ordinal is not handed over while other pods are not available.
+    #[strum(serialize = "HandoverBlocked")]
+    Blocked {
+        version: u32,
+        /// The pod that would be deleted.
+        pod: String,
+        /// What is not available, in words.
+        down: String,
+        max_unavailable: u32,
+    },
+    /// Pods that exist keep an ordinal from being taken.
+    VolumeInUse { pods: Vec<Box<str>> },
+    /// A claim of somebody else has a name that is needed.
+    ClaimTaken { claim: Arc<str> },
+    /// A claim is being deleted.
+    ClaimTerminating { claim: Arc<str> },
+    /// The volume of a claim is gone.
+    ClaimLost { claim: Arc<str> },
+    /// A claim is being created.
+    ClaimPending {
+        /// The ordinal that needs it.
+        ordinal: u32,
+    },
+    /// The data of a set would not follow to the strategy that is asked for.
+    ClaimsStayBehind {
+        /// The set with claims of its own; `None` where the claims have stable names.
+        set: Option<Arc<str>>,
+    },
+    /// The volume of a pod still has the placeholder that admission replaces.
+    NotMutated { pod: Box<str> },
     /// A zone waits for another one.
     ZoneWaiting {
         /// The zone that waits.
@@ -174,6 +214,9 @@ impl Wait {
                 | Self::Failed { .. }
                 | Self::ScalingBlocked { .. }
                 | Self::PolicyTaken { .. }
+                | Self::ClaimTaken { .. }
+                | Self::ClaimLost { .. }
+                | Self::ClaimsStayBehind { .. }
                 | Self::Refused(_)
         )
     }
@@ -183,22 +226,24 @@ impl Wait {
         self.is_stalled()
             || matches!(
                 self,
-                Self::AwaitingApproval { .. } | Self::ViewUnconfirmed { .. } | Self::Paused { .. }
+                Self::AwaitingApproval { .. }
+                    | Self::ViewUnconfirmed { .. }
+                    | Self::Paused { .. }
+                    | Self::Blocked { .. }
+                    | Self::ClaimTerminating { .. }
+                    | Self::NotMutated { .. }
             )
     }
 
     /// How urgent it is.
     pub fn severity(&self) -> Severity {
-        if self.is_stalled() || matches!(self, Self::ViewUnconfirmed { .. }) {
-            Severity::Warning
-        } else {
-            Severity::Normal
-        }
+        let is_urgent = matches!(self, Self::ViewUnconfirmed { .. } | Self::NotMutated { .. });
+        if self.is_stalled() || is_urgent { Severity::Warning } else { Severity::Normal }
     }
 
     /// Whether the time of the version runs meanwhile.
     pub fn runs_the_deadline(&self) -> bool {
-        matches!(self, Self::Rolling { .. } | Self::Starting { .. })
+        matches!(self, Self::Rolling { .. } | Self::Starting { .. } | Self::HandingOver { .. })
     }
 
     /// Whether the pods that are asked for serve all the same.
@@ -303,6 +348,7 @@ impl fmt::Display for Wait {
             }
             Self::Refused(refusal) => f.write_str(&sentence(capitalized(&refusal.to_string()))),
             Self::NotReady { down } => write!(f, "Not all pods are Ready: {down}."),
+            handover => handover.fmt_handover(f),
         }
     }
 }
@@ -331,6 +377,68 @@ impl Wait {
                     "The object is being deleted; the pods of StatefulSet {set} leave before: {message}"
                 )
             }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Wait {
+    /// What is waited for where versions share ordinals and claims.
+    fn fmt_handover(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HandingOver { version, ordinals, wanted, down } => {
+                if ordinals.is_empty() {
+                    write!(f, "Version {version} has none of {wanted} ordinals yet")?;
+                } else {
+                    write!(f, "Version {version} has the ordinals {ordinals} of {wanted}")?;
+                }
+                if down.is_empty() {
+                    f.write_str(".")
+                } else {
+                    write!(f, "; the next one follows when its pods are Ready: {down}.")
+                }
+            }
+            Self::Blocked { version, pod, down, max_unavailable } => write!(
+                f,
+                "Version {version} waits before pod {pod} is deleted: {down}, and updateStrategy.maxUnavailable is \
+                 {max_unavailable}. Repair these pods, or raise maxUnavailable."
+            ),
+            Self::VolumeInUse { pods } => write!(
+                f,
+                "No pod is created with the volumes of {} while it exists. It is never deleted by force: if its node is \
+                 lost, make sure that it does not run, and delete the pod or its node.",
+                pods.join(", ")
+            ),
+            Self::ClaimTaken { claim } => write!(
+                f,
+                "PersistentVolumeClaim {claim} belongs to somebody else, and its pod is not created. Delete or rename it, or \
+                 remove the owner or the label by which it belongs to another object."
+            ),
+            Self::ClaimTerminating { claim } => write!(
+                f,
+                "PersistentVolumeClaim {claim} is being deleted, and its pod is not created before it is gone. Then the pod gets \
+                 a new, empty one."
+            ),
+            Self::ClaimLost { claim } => write!(
+                f,
+                "PersistentVolumeClaim {claim} has lost its volume, and its pod is not created. Restore the PersistentVolume, or \
+                 delete the claim to begin with an empty one."
+            ),
+            Self::ClaimPending { ordinal } => write!(f, "The claims of ordinal {ordinal} are being created."),
+            Self::ClaimsStayBehind { set: Some(set) } => write!(
+                f,
+                "StatefulSet {set} has claims of its own, and their data does not follow to the strategy that is asked for. \
+                 Set the strategy back, or copy the data and delete StatefulSet {set}."
+            ),
+            Self::ClaimsStayBehind { set: None } => f.write_str(
+                "The object has claims that all its versions share, and their data does not follow to the strategy InPlace. \
+                 Set the strategy back, or copy the data and remove the labels of the claims.",
+            ),
+            Self::NotMutated { pod } => write!(
+                f,
+                "Pod {pod} was created without its claims, because admission did not name them: see that the \
+                 MutatingAdmissionPolicy or the webhook of sts-plus is installed. It is deleted and created again."
+            ),
             _ => Ok(()),
         }
     }

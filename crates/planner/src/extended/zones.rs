@@ -8,6 +8,7 @@ use sts_plus_api::extended::ZoneStatus;
 
 use super::World;
 use super::children::NameParts;
+use super::claims;
 use super::spec::Spec;
 use crate::set::SetRow;
 
@@ -74,7 +75,7 @@ pub fn layout(world: &World, spec: &Spec) -> Layout {
     }
     let name = &world.row.name;
     let known = known.into_iter().map(|(index, zone)| ZoneStatus {
-        claim_prefix: format!("{name}-z{index}"),
+        claim_prefix: claims::prefix(name, Some(index)),
         name: zone,
         index,
     });

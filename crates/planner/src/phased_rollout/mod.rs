@@ -140,7 +140,12 @@ impl Decision {
     pub fn questions(&self) -> Vec<&Question> {
         let queries = self.plan.asks.iter().filter_map(|ask| match ask {
             Ask::Query(question) => Some(&**question),
-            Ask::Read(_) | Ask::Declared(_) | Ask::Digest(_) | Ask::Probe(_) | Ask::Hook(_) => None,
+            Ask::Read(_)
+            | Ask::Pods(_)
+            | Ask::Declared(_)
+            | Ask::Digest(_)
+            | Ask::Probe(_)
+            | Ask::Hook(_) => None,
         });
         queries.collect()
     }

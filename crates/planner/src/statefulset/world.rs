@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::amount::Amount;
+use crate::extended::claims::StableClaim;
 use crate::pod::PodRow;
 use crate::selector::Labels;
 use crate::set::SetRow;
@@ -161,6 +162,8 @@ pub struct ClaimRow {
     /// Whether it has a deletion timestamp.
     pub terminating: bool,
     pub owners: Vec<OwnerRef>,
+    /// What an ExtendedStatefulSet looks at, of a claim with a name as it gives them.
+    pub stable: Option<Box<StableClaim>>,
 }
 
 /// An owner reference, whole.

@@ -18,6 +18,7 @@ const PRINTS: &str = "cat /data/file";
 pub(crate) async fn outlive_a_version(node: &RealNode) {
     let mut stages = Stages::begin("a volume of two versions");
     install(node).await;
+    name_claims(node).await;
     let folder = TempDir::new().unwrap();
     let volume = json!({
         "apiVersion": "v1",
@@ -37,12 +38,48 @@ pub(crate) async fn outlive_a_version(node: &RealNode) {
 
     apply(node, CLAIMS, &object(PRINTS).to_string()).await;
     ready(node, (CLAIMS, FISSILE_KIND, NAME), 2, 1).await;
-    let logs = node.kubectl(&["-n", CLAIMS, "logs", &format!("{NAME}-0")]).await.unwrap();
+    let logs = node.kubectl(&["-n", CLAIMS, "logs", &format!("{NAME}-v2-0")]).await.unwrap();
     assert_eq!(logs.trim_end(), "written by version 1");
     let claims = node.kubectl(&["-n", CLAIMS, "get", "pvc", "-o", "name"]).await.unwrap();
-    assert_eq!(claims.trim_end(), format!("persistentvolumeclaim/data-{NAME}-0"));
+    assert_eq!(claims.trim_end(), format!("persistentvolumeclaim/data-volume-management-{NAME}-0"));
     stages.end("version 2 has printed it");
     node.kubectl(&["-n", CLAIMS, "delete", FISSILE_KIND, NAME, "--wait=false"]).await.unwrap();
+}
+
+/// What gives pods the claims of their ordinals, as the chart's admission does.
+pub(crate) async fn name_claims(node: &RealNode) {
+    let claim = "volume.persistentVolumeClaim";
+    let expression = format!(
+        "Object{{spec: Object.spec{{volumes: object.spec.volumes.filter(volume, has({claim}) && \
+         {claim}.claimName.endsWith('.ordinal')).map(volume, Object.spec.volumes{{name: volume.name, \
+         persistentVolumeClaim: Object.spec.volumes.persistentVolumeClaim{{claimName: \
+         {claim}.claimName.replace('.ordinal', '-' + object.metadata.labels['apps.kubernetes.io/pod-index'])}}}})}}}}"
+    );
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": "claims-by-ordinal"},
+        "spec": {
+            "matchConstraints": {
+                "objectSelector": {"matchLabels": {"sts.plus/stable-claims": "true"}},
+                "resourceRules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]},
+                ],
+            },
+            "reinvocationPolicy": "Never",
+            "mutations": [
+                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}},
+            ],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": "claims-by-ordinal"},
+        "spec": {"policyName": "claims-by-ordinal"},
+    });
+    let both = json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]});
+    node.kubectl_with(&["apply", "-f", "-"], &both.to_string()).await.unwrap();
 }
 
 fn object(first: &str) -> Value {

@@ -28,6 +28,7 @@ pub(crate) async fn run_as_described(node: &RealNode) {
     let mut stages = Stages::begin("the examples");
     install(node).await;
     never_pull(node).await;
+    crate::claims::name_claims(node).await;
     let volumes = TempDir::new().unwrap();
     apply(node, EXAMPLES, &volumes_in(volumes.path()).to_string()).await;
     stages.end("volumes, and images that are not pulled");
@@ -179,7 +180,7 @@ async fn pvcs(node: &RealNode) {
     apply_file(node, "quarks-pvcs.yaml").await;
     ready(node, (EXAMPLES, FISSILE_KIND, name), 1, 2).await;
     for ordinal in 0..2 {
-        let pod = format!("{name}-{ordinal}");
+        let pod = format!("{name}-v1-{ordinal}");
         run(node, EXAMPLES, &pod, "echo written by $HOSTNAME >/etc/data/file").await;
     }
     let next =
@@ -188,8 +189,9 @@ async fn pvcs(node: &RealNode) {
     node.kubectl(&["-n", EXAMPLES, "patch", FISSILE_KIND, name, "--type=merge", "-p", &next]).await.unwrap();
     ready(node, (EXAMPLES, FISSILE_KIND, name), 2, 2).await;
     for ordinal in 0..2 {
-        let pod = format!("{name}-{ordinal}");
-        assert_eq!(run(node, EXAMPLES, &pod, "cat /etc/data/file").await, format!("written by {pod}"));
+        let pod = format!("{name}-v2-{ordinal}");
+        let written = format!("written by {name}-v1-{ordinal}");
+        assert_eq!(run(node, EXAMPLES, &pod, "cat /etc/data/file").await, written);
     }
     delete(node, FISSILE_KIND, name).await;
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sts_plus_api::extended::Group;
 
 use super::leaving::{answering, containers, hook};
-use super::manifest::{healthy, scaled, template, with};
+use super::manifest::{claims, healthy, scaled, template, with};
 use super::stage::{Extended, NAME};
 use crate::cluster::{Account, Cluster};
 use crate::crash::{self, Life};
@@ -33,6 +33,9 @@ pub(super) fn all() -> Vec<Scenario> {
         }),
         scenario("d_v17_a_crash_at_any_write_of_a_blue_green_version_changes_nothing", |cluster, _| {
             Box::pin(enumerate(cluster, "BlueGreen", json!(["a", "b"]), 2))
+        }),
+        scenario("d_v17_a_crash_at_any_write_of_a_handover_changes_nothing", |cluster, _| {
+            Box::pin(enumerate(cluster, "Handover", json!([]), 2))
         }),
     ]
 }
@@ -128,7 +131,8 @@ async fn enumerate(cluster: Arc<dyn Cluster>, strategy: &'static str, zones: Val
 struct Lane {
     stage: Extended,
     account: Account,
-    blue_green: bool,
+    /// Whether each version has sets of its own.
+    versioned: bool,
     pods: u32,
     version: u32,
     lives: usize,
@@ -140,6 +144,9 @@ impl Lane {
         stage.view().min_ready = replicas as usize;
         let places = u32::try_from(zones.as_array().map_or(0, Vec::len)).unwrap().max(1);
         let mut given = template("v1", replicas);
+        if strategy == "Handover" {
+            given = with(given, &claims());
+        }
         given["spec"]["template"]["spec"]["containers"][0]["ports"] = json!([{ "containerPort": 8080 }]);
         let spec = json!({
             "template": given, "zones": zones, "updateStrategy": { "type": strategy },
@@ -155,8 +162,8 @@ impl Lane {
             .await;
         stage.stop().await;
         let account = stage.account().clone();
-        let blue_green = strategy == "BlueGreen";
-        Self { stage, account, blue_green, pods, version: 1, lives: 0 }
+        let versioned = strategy != "InPlace";
+        Self { stage, account, versioned, pods, version: 1, lives: 0 }
     }
 
     fn lives(&self) -> usize {
@@ -213,6 +220,6 @@ impl Life for Lane {
         );
         let names = self.stage.names();
         let suffix = format!("-v{version}");
-        assert!(!self.blue_green || names.iter().all(|name| name.ends_with(&suffix)), "{what}: {names:?}");
+        assert!(!self.versioned || names.iter().all(|name| name.ends_with(&suffix)), "{what}: {names:?}");
     }
 }

@@ -29,6 +29,7 @@ pub(super) fn all() -> Vec<Scenario> {
         d_example_active_passive_has_one_endpoint_that_moves,
         d_example_config_replaces_its_pods_when_the_map_is_updated,
         d_example_blue_green_waits_for_its_approval,
+        d_example_handover_gives_each_version_the_claims_of_the_one_before,
         a_example_scale_hooks_prepares_each_broker_before_it_is_removed,
         d_example_services_of_users_select_the_pods_of_every_version,
         d_f6_the_documented_configs_example_shows_the_new_value,
@@ -194,6 +195,28 @@ async fn d_example_blue_green_waits_for_its_approval(cluster: Arc<dyn Cluster>, 
     let approval = format!("sts.plus/approve={value}");
     kubectl.run(&["annotate", "--overwrite", "ests", "shop", &approval]).await;
     ready(&stage, "shop", 2, 2).await;
+    stage.finish().await;
+}
+
+async fn d_example_handover_gives_each_version_the_claims_of_the_one_before(
+    cluster: Arc<dyn Cluster>,
+    name: &'static str,
+) {
+    let stage = Extended::new(&cluster, name, Group::StsPlus).await;
+    let kubectl = kubectl(&stage).await;
+    apply(&kubectl, "handover.yaml").await;
+    ready(&stage, "store", 1, 3).await;
+    let claims = async || {
+        let claims = stage.api::<PersistentVolumeClaim>().list(&ListParams::default()).await.unwrap();
+        claims.into_iter().map(|claim| (claim.name_any(), claim.uid())).collect::<Vec<_>>()
+    };
+    let before = claims().await;
+    assert_eq!(before.len(), 3);
+    let image = json!([{ "op": "replace", "path": "/spec/template/spec/template/spec/containers/0/image", "value": "busybox:1.37" }]);
+    kubectl.run(&["patch", "ests", "store", "--type", "json", "--patch", &image.to_string()]).await;
+    ready(&stage, "store", 2, 3).await;
+    assert_eq!(claims().await, before);
+    stage.sets_are(["store-v2".to_owned()].into()).await;
     stage.finish().await;
 }
 

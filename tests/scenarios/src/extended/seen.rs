@@ -30,6 +30,8 @@ pub struct Pod {
     pub pod: view::Pod,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
+    /// The claims that it mounts.
+    pub claims: BTreeSet<String>,
 }
 
 /// A set of an ExtendedStatefulSet, or of somebody else.
@@ -85,6 +87,8 @@ pub struct Seen {
     pub pods: BTreeMap<String, Pod>,
     /// ExtendedStatefulSets by name.
     pub objects: BTreeMap<String, Object>,
+    /// Claims by name, with their UID.
+    pub claims: BTreeMap<String, Option<String>>,
     /// Every state of each ExtendedStatefulSet, in order.
     pub history: BTreeMap<String, Vec<Object>>,
     /// The UIDs of the pods that have had a name, in order.
@@ -99,6 +103,10 @@ pub struct Seen {
     pub min_ready: usize,
     /// The Services that may have one endpoint at most.
     pub single: BTreeSet<String>,
+    /// Whether pods of two versions may use a claim at the same time.
+    pub shares_claims: bool,
+    /// Whether claims may be deleted.
+    pub deletes_claims: bool,
     /// All changes of sets and pods with their versions, for the judgement at the end.
     changes: Vec<(u64, Change)>,
     timeline: Vec<(Instant, String)>,
@@ -111,6 +119,7 @@ impl Default for Seen {
             sets: BTreeMap::new(),
             pods: BTreeMap::new(),
             objects: BTreeMap::new(),
+            claims: BTreeMap::new(),
             history: BTreeMap::new(),
             lives: BTreeMap::new(),
             active: Vec::new(),
@@ -118,6 +127,8 @@ impl Default for Seen {
             violations: Vec::new(),
             min_ready: 1,
             single: BTreeSet::new(),
+            shares_claims: false,
+            deletes_claims: false,
             changes: Vec::new(),
             timeline: Vec::new(),
             began: Instant::now(),
@@ -222,7 +233,11 @@ impl Followed<Seen> for v1::Pod {
         let at = version(self.metadata.resource_version.as_ref());
         let labels = self.metadata.labels.clone().unwrap_or_default();
         let annotations = self.metadata.annotations.clone().unwrap_or_default();
-        let pod = Pod { labels, annotations, pod: self.into() };
+        let volumes = self.spec.iter().filter_map(|spec| spec.volumes.as_ref()).flatten();
+        let claims =
+            volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone()));
+        let claims = claims.filter(|claim| !claim.ends_with(keys::CLAIM_PLACEHOLDER)).collect();
+        let pod = Pod { labels, annotations, claims, pod: self.into() };
         if seen.pods.get(&pod.pod.name) == Some(&pod) {
             return;
         }
@@ -242,7 +257,9 @@ impl Followed<Seen> for v1::Pod {
         };
         seen.note(format!("pod {} ({:.8}, {}) {state}", pod.pod.name, pod.pod.uid, pod.pod.image));
         seen.change(at, Change::Pod(pod.clone()));
-        seen.pods.insert(pod.pod.name.clone(), pod);
+        let name = pod.pod.name.clone();
+        seen.pods.insert(name.clone(), pod);
+        seen.judge_claims(&name);
         let active: Vec<_> =
             seen.pods.values().filter(|pod| is_active(pod)).map(|pod| pod.pod.name.clone()).collect();
         if active.len() > 1 {
@@ -267,6 +284,43 @@ impl Followed<Seen> for v1::Pod {
 
     fn names(seen: &Seen) -> Vec<(String, Option<String>)> {
         seen.pods.values().map(|pod| (pod.pod.name.clone(), Some(pod.pod.uid.clone()))).collect()
+    }
+}
+
+impl Seen {
+    /// No claim may have two pods, on their way out or not: both may write.
+    fn judge_claims(&mut self, name: &str) {
+        let Some(pod) = self.pods.get(name).filter(|_| !self.shares_claims) else { return };
+        let others = self.pods.values().filter(|other| other.pod.name != *name);
+        let shared = others.filter(|other| !other.claims.is_disjoint(&pod.claims));
+        let shared: Vec<_> = shared.map(|other| other.pod.name.clone()).collect();
+        if !shared.is_empty() {
+            self.violate(format!("{name} and {} use a claim at the same time", shared.join(", ")));
+        }
+    }
+}
+
+impl Followed<Seen> for v1::PersistentVolumeClaim {
+    fn seen(self, seen: &mut Seen) {
+        let (name, uid) = (self.name_any(), self.uid());
+        seen.claims.insert(name, uid);
+    }
+
+    fn gone(name: &str, seen: &mut Seen) {
+        seen.claims.remove(name);
+    }
+
+    fn deleted(self, seen: &mut Seen) {
+        let name = self.name_any();
+        seen.note(format!("claim {name} is gone"));
+        if !seen.deletes_claims {
+            seen.violate(format!("the claim {name} was deleted"));
+        }
+        Self::gone(&name, seen);
+    }
+
+    fn names(seen: &Seen) -> Vec<(String, Option<String>)> {
+        seen.claims.iter().map(|(name, uid)| (name.clone(), uid.clone())).collect()
     }
 }
 

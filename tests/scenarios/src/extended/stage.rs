@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -77,10 +77,12 @@ impl Extended {
         granted: Vec<k8s_openapi::api::rbac::v1::PolicyRule>,
     ) -> Self {
         install_kinds(&cluster.user()).await;
+        cluster.name_claims().await.unwrap();
         let mut stage = Stage::fresh(cluster, name).await;
         stage.watch::<Pod>().await;
         stage.watch::<StatefulSet>().await;
         stage.watch::<EndpointSlice>().await;
+        stage.watch::<PersistentVolumeClaim>().await;
         stage.watch_in(objects(cluster.user(), &stage.namespace, group)).await;
         let account = stage.account_with("operator", granted).await;
         let restarts = name.ends_with(RESTARTED);

@@ -21,7 +21,8 @@ use tokio::sync::watch;
 use crate::{READ_DEADLINE, Use};
 
 /// Of each of these the first write gets lost on its way to the server, so that only a read can tell what became of it.
-const LOST: [(&str, &str); 7] = [
+const LOST: [(&str, &str); 8] = [
+    ("DELETE", "/persistentvolumeclaims/"),
     ("POST", "/statefulsets"),
     ("PUT", "/statefulsets/"),
     ("DELETE", "/statefulsets/"),
@@ -39,7 +40,54 @@ pub(crate) async fn lives(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
         used.extend(life(cluster, group).await);
     }
     used.extend(commands(cluster).await);
+    used.extend(claims(cluster).await);
     used
+}
+
+/// Loses the first of each of these writes.
+fn losing() -> Faults {
+    let lost = Mutex::new(BTreeSet::new());
+    Faults::new(move |call: &Call| {
+        let path = call.path.split('?').next().unwrap_or_default();
+        let is = |(method, part): &&(&str, &str)| {
+            call.method == *method
+                && if part.ends_with('/') { path.contains(part) } else { path.ends_with(part) }
+        };
+        let first = LOST.iter().find(is).is_some_and(|write| lost.lock().unwrap().insert(*write));
+        if first { Fault::Refuse } else { Fault::None }
+    })
+}
+
+/// Versions that share claims, which are created, get an owner, and are deleted with their ordinals.
+async fn claims(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
+    let stage = Extended::granted(cluster, "claim-permissions", Group::Fissile, rules::by_default()).await;
+    stage.view().deletes_claims = true;
+    let operator = stage.operator_through(&losing().client(&stage.account().client));
+    let spec = |image: &str, replicas: u32, when_deleted: &str| {
+        json!({ "template": { "spec": {
+            "replicas": replicas,
+            "template": { "spec": { "containers": [{ "name": "main", "image": image }] } },
+            "volumeClaimTemplates": [{
+                "metadata": { "name": "data" },
+                "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
+            }],
+            "persistentVolumeClaimRetentionPolicy": { "whenScaled": "Delete", "whenDeleted": when_deleted },
+        } } })
+    };
+    stage.create(spec("app:v1", 2, "Retain")).await;
+    stage.ready(1, 2).await;
+    stage.edit(spec("app:v1", 1, "Delete")).await;
+    stage.ready(2, 1).await;
+    stage
+        .until("one claim to be left", |seen| match seen.claims.len() {
+            1 => Ok(()),
+            _ => Err(format!("{:?}", seen.claims)),
+        })
+        .await;
+    operator.stop().await;
+    let requests = stage.requests().await;
+    stage.finish().await;
+    requests.into_iter().map(|request| (request.verb, request.resource)).collect()
 }
 
 fn spec(image: &str, port: u16) -> Value {
@@ -65,16 +113,7 @@ fn spec(image: &str, port: u16) -> Value {
 async fn life(cluster: &Arc<dyn Cluster>, group: Group) -> BTreeSet<Use> {
     let granted = [rules::by_default(), rules::exec(), rules::followed_secrets()].concat();
     let stage = Extended::granted(cluster, "extended-permissions", group, granted).await;
-    let lost = Mutex::new(BTreeSet::new());
-    let faults = Faults::new(move |call: &Call| {
-        let path = call.path.split('?').next().unwrap_or_default();
-        let is = |(method, part): &&(&str, &str)| {
-            call.method == *method
-                && if part.ends_with('/') { path.contains(part) } else { path.ends_with(part) }
-        };
-        let first = LOST.iter().find(is).is_some_and(|write| lost.lock().unwrap().insert(*write));
-        if first { Fault::Refuse } else { Fault::None }
-    });
+    let faults = losing();
     let (flow, flows) = watch::channel(true);
     let client = stale(stage.account().client.clone(), "extendedstatefulsets", flows);
     let operator = stage.operator_through(&faults.client(&client));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use sts_plus_planner::extended::claims::is_named_after;
 use sts_plus_planner::statefulset::world::ClaimRow;
 
 use super::control::distinct;
@@ -45,6 +46,13 @@ impl Claims {
         self.rows.get(namespace).and_then(|stems| stems.get(stem)).cloned().unwrap_or_default()
     }
 
+    /// The claims of a namespace with names as an ExtendedStatefulSet of this name gives them.
+    pub(super) fn stable(&self, namespace: &str, object: &str) -> Vec<Arc<ClaimRow>> {
+        let stems = self.rows.get(namespace).into_iter().flatten();
+        let own = stems.filter(|(stem, _)| is_named_after(stem, object));
+        own.flat_map(|(_, rows)| rows.values().cloned()).collect()
+    }
+
     fn insert(&mut self, namespace: &Arc<str>, row: &Arc<ClaimRow>) -> Change {
         let Some((stem, ordinal)) = split_ordinal(&row.name) else { return Change::None };
         let stems = self.rows.entry(Arc::clone(namespace)).or_default();
@@ -60,7 +68,10 @@ impl Claims {
         let before = slot.insert(ordinal, Arc::clone(row));
         self.count += usize::from(before.is_none());
         let same = before.as_ref().is_some_and(|before| {
-            before.uid == row.uid && before.terminating == row.terminating && before.owners == row.owners
+            before.uid == row.uid
+                && before.terminating == row.terminating
+                && before.owners == row.owners
+                && before.stable == row.stable
         });
         if same { Change::None } else { Change::Matters { before } }
     }

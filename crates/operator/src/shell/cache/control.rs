@@ -84,7 +84,8 @@ impl Rows {
             }
             _ => None,
         });
-        by_name.chain(by_owner).map(|set| Touched::surroundings(set)).collect()
+        let stable = claim.stable.as_ref().map(|_| Touched::claim(namespace, &claim.name));
+        by_name.chain(by_owner).map(|set| Touched::surroundings(set)).chain(stable).collect()
     }
 
     /// The set that controls it, or those that may adopt it. One of a former set of the same name is in the way of the

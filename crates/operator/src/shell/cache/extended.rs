@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use sts_plus_api::extended::Group;
 use sts_plus_planner::extended::children::belongs;
+use sts_plus_planner::extended::claims::owners;
 use sts_plus_planner::extended::row::{ExtendedRow, kind_of};
 use sts_plus_planner::health::Member;
 use sts_plus_planner::pod::PodRow;
+use sts_plus_planner::statefulset::world::ClaimRow;
 
 use super::confirmed::Part;
 use super::intern::Interner;
@@ -97,6 +99,14 @@ impl Store {
                 let known = names.flat_map(|name: Name| Group::ALL.map(|group| (group, name.clone())));
                 known.filter(|(group, name)| rows.extended(*group, name).is_some()).collect()
             }
+            Touched::Object { kind: Kind::Claim, namespace, name, .. } => {
+                let rows = self.rows();
+                let stem = name.rsplit_once('-').map_or("", |(stem, _)| stem);
+                let names: BTreeSet<Name> =
+                    owners(stem).map(|name| (Arc::clone(namespace), Arc::from(name))).collect();
+                let known = names.into_iter().flat_map(|name| Group::ALL.map(|group| (group, name.clone())));
+                known.filter(|(group, name)| rows.extended(*group, name).is_some()).collect()
+            }
             Touched::Object { kind: Kind::Service, owner: Some(owner), .. } => {
                 let rows = self.rows();
                 let row = rows.extended.of_uid(owner).or_else(|| rows.fissile.of_uid(owner));
@@ -118,6 +128,13 @@ impl Store {
             own.map(|set| rows.with_pods(set)).collect()
         };
         found.into_iter().map(|(set, pods)| Member::new(set, pods)).collect()
+    }
+
+    /// The claims with names as this object gives them, and the pods that mount them.
+    pub fn stable_claims(&self, extended: &ExtendedRow) -> (Vec<Arc<ClaimRow>>, Vec<Arc<PodRow>>) {
+        let rows = self.rows();
+        let claims = rows.claims.stable(&extended.namespace, &extended.name);
+        (claims, rows.pods.users(&extended.namespace, &extended.name))
     }
 
     /// The pod that the status of an object calls active, whatever has become of its set.

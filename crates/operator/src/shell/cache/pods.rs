@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use sts_plus_api::keys;
+use sts_plus_planner::extended::claims::is_named_after;
 use sts_plus_planner::pod::PodRow;
 
 use super::confirmed::Part;
-use super::control;
+use super::control::{self, distinct};
 use super::intern::Interner;
 use super::object::Parsed;
 use super::store::{Name, Touched, is_older};
 use super::tables::{Glance, Rows, Table};
-use super::wire::{self, Extent};
+use super::wire::{self, Extent, split_ordinal};
 
 /// All rows, and the ways to find them.
 #[derive(Debug, Default)]
@@ -22,6 +24,15 @@ pub(super) struct Pods {
     owned: HashMap<Arc<str>, Vec<Arc<PodRow>>>,
     /// The pods that nothing controls, by namespace and name.
     ownerless: HashMap<Arc<str>, BTreeMap<Arc<str>, Arc<PodRow>>>,
+    /// The pods that mount claims with stable names, by namespace and the claim's name without its ordinal.
+    users: HashMap<Arc<str>, HashMap<Box<str>, BTreeMap<Arc<str>, Arc<PodRow>>>>,
+}
+
+/// The claims with stable names that a pod mounts.
+fn stable_claims(row: &PodRow) -> Vec<String> {
+    let mut claims = if row.volumes.is_empty() { Vec::new() } else { row.claims() };
+    claims.retain(|claim| claim.contains(keys::STABLE_CLAIM_INFIX));
+    claims
 }
 
 impl Pods {
@@ -39,7 +50,20 @@ impl Pods {
         self.ownerless.get(namespace).into_iter().flat_map(BTreeMap::values)
     }
 
+    /// The pods of a namespace that mount claims with names as an ExtendedStatefulSet of this name gives them.
+    pub(super) fn users(&self, namespace: &str, object: &str) -> Vec<Arc<PodRow>> {
+        let stems = self.users.get(namespace).into_iter().flatten();
+        let own = stems.filter(|(stem, _)| is_named_after(stem, object));
+        let pods: BTreeMap<_, _> = own.flat_map(|(_, pods)| pods).collect();
+        pods.into_values().cloned().collect()
+    }
+
     fn insert(&mut self, name: &Name, row: Arc<PodRow>) {
+        for claim in stable_claims(&row) {
+            let Some((stem, _)) = split_ordinal(&claim) else { continue };
+            let stems = self.users.entry(Arc::clone(&row.namespace)).or_default();
+            stems.entry(stem.into()).or_default().insert(Arc::clone(&name.1), Arc::clone(&row));
+        }
         if row.owner.is_empty() {
             let pods = self.ownerless.entry(Arc::clone(&row.namespace)).or_default();
             pods.insert(Arc::clone(&name.1), Arc::clone(&row));
@@ -51,6 +75,14 @@ impl Pods {
 
     fn take_out(&mut self, name: &Name) -> Option<Arc<PodRow>> {
         let row = self.rows.remove(name)?;
+        for claim in stable_claims(&row) {
+            let Some((stem, _)) = split_ordinal(&claim) else { continue };
+            let Some(stems) = self.users.get_mut(&row.namespace) else { continue };
+            if let Some(pods) = stems.get_mut(stem) {
+                pods.remove(&name.1);
+            }
+            stems.retain(|_, pods| !pods.is_empty());
+        }
         if let Some(pods) = self.owned.get_mut(&row.owner) {
             pods.retain(|pod| pod.uid != row.uid);
             if pods.is_empty() {
@@ -94,14 +126,15 @@ impl Table for Pods {
                 let owner = rows.owner(&row);
                 touched.extend(owner.filter(|owner| !touched.contains(owner)));
             }
+            touched.extend(of_claims(&row));
             rows.pods.insert(name, Arc::new(row));
         }
-        touched
+        distinct(touched)
     }
 
     fn remove(rows: &mut Rows, name: &Name) -> Vec<Touched> {
-        let removed = rows.pods.take_out(name);
-        removed.and_then(|row| rows.owner(&row)).into_iter().collect()
+        let Some(row) = rows.pods.take_out(name) else { return Vec::new() };
+        rows.owner(&row).into_iter().chain(of_claims(&row)).collect()
     }
 
     fn parts(read: &PodRow) -> Vec<Part> {
@@ -120,6 +153,11 @@ impl Table for Pods {
         let row = self.rows.get(name)?;
         Some(Glance { uid: &row.uid, resource_version: &row.resource_version, terminating: row.terminating })
     }
+}
+
+/// Whom a pod concerns whatever controls it: those whose claims it mounts.
+fn of_claims(row: &PodRow) -> impl Iterator<Item = Touched> {
+    stable_claims(row).into_iter().map(|claim| Touched::claim(&row.namespace, &claim))
 }
 
 fn part(row: &PodRow) -> Part {

@@ -43,7 +43,7 @@ pub enum Touched {
         /// The set's name.
         set: Arc<str>,
     },
-    /// A Service, or an object of a kind that has no table of its own.
+    /// A Service, a claim that ExtendedStatefulSets look at, or an object of a kind that has no table of its own.
     Object {
         kind: Kind,
         /// Its namespace; empty where it is in none.
@@ -83,6 +83,11 @@ impl Touched {
 
     pub(super) fn respecified(row: &SetRow) -> Self {
         Self::Respecified { namespace: Arc::clone(&row.namespace), set: Arc::clone(&row.name) }
+    }
+
+    /// A claim with a stable name, or a pod that mounts it.
+    pub(super) fn claim(namespace: &Arc<str>, name: &str) -> Self {
+        Self::Object { kind: Kind::Claim, namespace: Arc::clone(namespace), name: name.into(), owner: None }
     }
 
     pub(super) fn surroundings(row: &SetRow) -> Self {

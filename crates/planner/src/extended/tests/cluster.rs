@@ -11,6 +11,7 @@ use sts_plus_api::keys;
 
 use super::rows::{merge, merge_set, ordinal, partition, place, revision, service_row, set_row};
 use super::scaling::Scaling;
+use super::volumes::{Volumes, volumes_of};
 use crate::extended::active::{ProbeState, count};
 use crate::extended::children::belongs;
 use crate::extended::probe::{Digest, ProbeOutcome};
@@ -23,7 +24,7 @@ use crate::plan::{Action, Ask, Kind, Object, Verb};
 use crate::pod::{Phase, PodRow, Waiting};
 use crate::reason::Refusal;
 use crate::selector::Labels;
-use crate::set::{SetRow, Strategy};
+use crate::set::{Child, SetRow, Strategy};
 
 /// More passes than any scenario takes.
 const MAX_PASSES: usize = 200;
@@ -69,6 +70,8 @@ pub(super) struct Cluster {
     pub(super) held: Kind,
     /// The ScalingPolicies, and what their controller and the applications do.
     pub(super) scaling: Scaling,
+    /// The claims, and how pods get and release them.
+    pub(super) volumes: Volumes,
     pub(super) probes: BTreeMap<Box<str>, ProbeState>,
     /// Which pods pass the probe of the active one.
     pub(super) passes: fn(pod: &str) -> bool,
@@ -115,6 +118,7 @@ impl Cluster {
             services: BTreeMap::new(),
             held: Kind::StatefulSet,
             scaling: Scaling::default(),
+            volumes: Volumes::default(),
             probes: BTreeMap::new(),
             passes: |_| true,
             serving: BTreeMap::new(),
@@ -162,6 +166,9 @@ impl Cluster {
             policies: self.policies(),
             services: services.map(|(row, _)| Arc::new(row.clone())).collect(),
             digests: self.digests.clone(),
+            claims: self.claims(),
+            users: self.users(),
+            listed: BTreeMap::new(),
             reads,
             config_settled_at: self.settled_at,
             written: self.written.clone(),
@@ -184,8 +191,15 @@ impl Cluster {
     /// Decides, with what the decision asks to read.
     pub(super) fn decide(&self) -> Decision {
         let mut reads = BTreeMap::new();
+        let mut listed = BTreeMap::new();
         loop {
-            let decision = plan(&self.world(reads.clone()), self.now);
+            let world = World { listed: listed.clone(), ..self.world(reads.clone()) };
+            let decision = plan(&world, self.now);
+            let mut is_new = false;
+            for ask in &decision.plan.asks {
+                let Ask::Pods(question) = ask else { continue };
+                is_new |= listed.insert(question.clone(), self.list(question)).is_none();
+            }
             let asked: Vec<_> = decision
                 .plan
                 .asks
@@ -195,12 +209,13 @@ impl Cluster {
                     _ => None,
                 })
                 .collect();
-            if asked.is_empty() {
+            if asked.is_empty() && !is_new {
                 return decision;
             }
             for object in asked {
                 let live = match object.kind {
                     Kind::ScalingPolicy => self.scaling.live(&object.name),
+                    Kind::Pod => self.live_unscheduled(&object.name),
                     _ => self.sets.get(&*object.name).map(|(_, live)| live.clone()),
                 };
                 reads.insert(object, live);
@@ -283,6 +298,7 @@ impl Cluster {
             Kind::ScalingPolicy => {
                 self.scaling.policies.get(name).map(|(row, _)| (&*row.uid, &row.resource_version))
             }
+            Kind::Claim => self.volumes.claims.get(name).map(|row| (&*row.uid, &row.resource_version)),
             _ => self.services.get(name).map(|(row, _)| (&*row.uid, &row.resource_version)),
         };
         match (action.verb(), found) {
@@ -366,17 +382,17 @@ impl Cluster {
                 self.may_delete_set(&name);
                 let (row, _) = self.sets.remove(&name).unwrap();
                 assert_eq!(Some(&row.resource_version), action.precondition().resource_version.as_ref());
-                assert!(
-                    row.child.as_ref().is_some_and(|child| child.is_of(&self.row)),
-                    "{name} is another's"
-                );
+                let is_own = |child: &Child| child.is_of(&self.row) || name.starts_with("volume-management-");
+                assert!(row.child.as_deref().is_some_and(is_own), "{name} is another's");
                 let mut own = self.pods.values().filter(|pod| pod.owner == row.uid);
                 assert!(
                     own.all(|pod| !self.is_active(pod)),
                     "the active pod of {name} was not relieved before"
                 );
-                self.succeed(&name);
-                self.pods.retain(|_, pod| pod.owner != row.uid);
+                if !name.starts_with("volume-management-") {
+                    self.succeed(&name);
+                }
+                self.release(|pod| pod.owner == row.uid);
             }
             (Kind::Pod, Verb::Delete) => {
                 self.pods.remove(&name).unwrap();
@@ -390,6 +406,7 @@ impl Cluster {
                 self.write_service(action, &version);
                 return;
             }
+            (Kind::Claim, _) => self.write_claim(action, &version),
             (kind, verb) => panic!("not expected: {verb:?} of {kind}"),
         }
         let verb = match action.verb() {
@@ -520,7 +537,8 @@ impl Cluster {
             let image = live.pointer("/spec/template/spec/containers/0/image");
             let image = image.and_then(Value::as_str).unwrap_or_default().to_owned();
             let wanted: BTreeSet<_> = set.ordinals().map(|ordinal| format!("{name}-{ordinal}")).collect();
-            self.pods.retain(|pod, row| row.owner != set.uid || wanted.contains(pod));
+            self.volumes
+                .drop_pods(&mut self.pods, |pod| pod.owner == set.uid && !wanted.contains(&*pod.name));
             // One at a time, from the highest ordinal down, as long as all are Ready. The rollout group does the same for zones.
             let pods = &self.pods;
             let own = || pods.values().filter(|pod| pod.owner == set.uid);
@@ -547,7 +565,8 @@ impl Cluster {
             let labels: Labels = set.template_labels.clone();
             let before: Box<str> = set.current_revision.clone().unwrap_or_default();
             for pod in wanted {
-                let is_ready = becomes(name, &image);
+                let volumes = volumes_of(live, &pod, self.volumes.unmutated);
+                let is_ready = becomes(name, &image) && self.volumes.have(&volumes);
                 self.version += 1;
                 let (version, owner) = (self.version, Arc::clone(&set.uid));
                 if self.pods.contains_key(&pod) {
@@ -561,15 +580,15 @@ impl Cluster {
                     owner,
                     revision: Some(if ordinal(&pod) < partition { &*before } else { &*revision }.into()),
                     labels: Arc::new(labels.clone()),
-                    phase: Phase::Running,
+                    phase: if self.volumes.have(&volumes) { Phase::Running } else { Phase::Pending },
                     ready_since: is_ready.then_some(now),
                     terminating: false,
-                    waiting: (!is_ready).then_some(Waiting::CrashLoopBackOff),
+                    waiting: (!is_ready && self.volumes.have(&volumes)).then_some(Waiting::CrashLoopBackOff),
                     terminated_restarts: None,
                     running: is_ready,
                     named: true,
                     numbered: false,
-                    volumes: Arc::default(),
+                    volumes: volumes.into(),
                     ip: None,
                     zones: live
                         .pointer("/spec/template/metadata/annotations")
@@ -578,6 +597,7 @@ impl Cluster {
                         .map(Into::into),
                 };
                 self.pods.insert(pod, row);
+                self.volumes.check(&self.pods);
             }
             if let Some(child) = &mut set.child {
                 child.status_replicas = set.replicas;

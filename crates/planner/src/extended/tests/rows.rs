@@ -120,7 +120,7 @@ pub(super) fn set_row(group: Group, body: &Value, version: &str) -> SetRow {
             ..Steering::default()
         },
         replicas: u32::try_from(spec["replicas"].as_u64().unwrap_or(1)).unwrap(),
-        first_ordinal: 0,
+        first_ordinal: u32::try_from(spec["ordinals"]["start"].as_u64().unwrap_or(0)).unwrap(),
         is_ordered: spec["podManagementPolicy"] != "Parallel",
         min_ready: SignedDuration::ZERO,
         strategy: if spec["updateStrategy"]["type"] == "OnDelete" {
@@ -150,6 +150,8 @@ pub(super) fn set_row(group: Group, body: &Value, version: &str) -> SetRow {
             zones: text(annotations, keys::ZONES).map(Into::into),
             template_zones: text(annotations, keys::TEMPLATE_ZONES).map(Into::into),
             staying: text(annotations, keys::STAYING).and_then(|staying| staying.parse().ok()),
+            taker: text(annotations, keys::TAKER).map(Into::into),
+            has_claims: text(annotations, keys::CLAIMS_HASH).is_some(),
             ready_replicas: 0,
             status_replicas: 0,
         })),

@@ -130,7 +130,7 @@ fn d_shapes_that_the_types_do_not_have_are_refused_and_never_panic() {
         with(&json!({ "zones": [null] })),
         with(&json!({ "activeProbe": [] })),
         with(&json!({ "activeProbe": { "app": "true" } })),
-        with(&json!({ "updateStrategy": { "type": "Handover" } })),
+        with(&json!({ "updateStrategy": { "type": "Canary" } })),
         with(&json!({ "updateStrategy": { "progressDeadlineSeconds": 1e12 } })),
         with(&json!({ "scaling": { "parity": "Prime" } })),
         with(&json!({ "services": "db" })),
@@ -148,7 +148,8 @@ fn d_c9_what_is_missing_has_a_default_which_the_group_decides() {
     assert!(matches!(theirs.strategy, Strategy::BlueGreen { min_ready: Amount::Count(1), .. }));
     assert_eq!(theirs.zone_labels.len(), 2);
     let claims = template_with("/spec/volumeClaimTemplates", json!([{ "metadata": { "name": "data" } }]));
-    assert!(!parse_for(Group::Fissile, &claims).unwrap().is_blue_green());
+    assert!(parse_for(Group::Fissile, &claims).unwrap().is_handover());
+    assert!(!parse_for(Group::StsPlus, &claims).unwrap().is_versioned());
     let refused = parse_for(Group::Fissile, &{
         let mut spec = claims;
         spec["updateStrategy"] = json!({ "type": "BlueGreen" });

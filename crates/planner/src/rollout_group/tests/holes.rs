@@ -143,6 +143,8 @@ fn a_b9_27_a_pod_that_is_to_leave_is_not_replaced_before_unless_it_is_broken() {
             zones: None,
             template_zones: None,
             staying,
+            taker: None,
+            has_claims: false,
             ready_replicas: 0,
             status_replicas: 0,
         };

@@ -212,6 +212,7 @@ fn claim_row(value: &Value) -> ClaimRow {
         resource_version: text(&metadata["resourceVersion"]).into(),
         terminating: metadata["deletionTimestamp"].is_string(),
         owners: metadata["ownerReferences"].as_array().into_iter().flatten().map(owner_ref).collect(),
+        stable: None,
     }
 }
 

@@ -50,7 +50,7 @@ fn foreign() -> OwnerRef {
 
 fn claim(owners: Vec<OwnerRef>) -> ClaimRow {
     let [name, uid, resource_version] = ["datadir-foo-1", "claim", "1"].map(Into::into);
-    ClaimRow { name, uid, resource_version, terminating: false, owners }
+    ClaimRow { name, uid, resource_version, terminating: false, owners, stable: None }
 }
 
 fn policy(retention: Retention, in_range: bool) -> Policy<'static> {

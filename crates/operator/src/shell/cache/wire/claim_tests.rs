@@ -49,3 +49,22 @@ fn a_claim_that_no_set_can_have_named_gets_no_row() {
     assert!(decoded.row.is_none());
     assert_eq!((&*decoded.name, &*decoded.resource_version), ("mine", "5"));
 }
+
+#[test]
+fn d_s1_of_a_claim_with_a_stable_name_labels_phase_and_request_are_kept() {
+    let json = json!({
+        "metadata": {
+            "name": "data-volume-management-db-z0-1", "namespace": "ns", "uid": "c1", "resourceVersion": "5",
+            "labels": { "sts.plus/extendedstatefulset-name": "db" },
+        },
+        "spec": { "resources": { "requests": { "storage": "1Gi" } } },
+        "status": { "phase": "Lost" }
+    });
+    let row = claim(&json.to_string(), &mut Interner::default()).expect("decodes").row.expect("a set's");
+    let stable = row.stable.expect("stable");
+    assert_eq!(stable.labels.get("sts.plus/extendedstatefulset-name").map(|name| &**name), Some("db"));
+    assert_eq!((stable.lost, stable.requested.as_deref()), (true, Some("1Gi")));
+    let other = json!({ "metadata": { "name": "data-db-1", "namespace": "ns", "uid": "c1", "resourceVersion": "5" } });
+    let row = claim(&other.to_string(), &mut Interner::default()).expect("decodes").row.expect("a set's");
+    assert!(row.stable.is_none());
+}

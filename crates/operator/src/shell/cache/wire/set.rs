@@ -276,6 +276,8 @@ fn child(
         zone_name: label(&group.key(keys::AZ_NAME)).map(|text| interner.text(text)),
         zones: annotation(keys::ZONES).map(|text| interner.text(text)),
         template_zones: annotation(keys::TEMPLATE_ZONES).map(|text| interner.text(text)),
+        taker: annotation(keys::TAKER).map(|text| interner.text(text)),
+        has_claims: annotation(keys::CLAIMS_HASH).is_some(),
         ready_replicas: status.ready_replicas,
         status_replicas: status.replicas,
     })
