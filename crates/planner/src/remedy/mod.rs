@@ -11,4 +11,8 @@
 //! claims are left as they are (orphaned), and adopted by the successor.
 
 pub mod canonical;
+pub mod claim;
 pub mod classify;
+pub mod manifest;
+pub mod record;
+pub mod sizes;
