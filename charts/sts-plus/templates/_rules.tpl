@@ -104,17 +104,27 @@ namespaces in which Secrets may be read, for the admission server, and for the n
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, update, delete]
-# The claims of drained pods, where a policy asks for their deletion.
+# Delete: the claims of drained pods, where a policy asks for their deletion. Patch: claims that a policy asks to grow.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
-  verbs: [get, delete]
+  verbs: [get, patch, delete]
+# A StatefulSet whose claims have grown is deleted without its pods and created again; meanwhile a ControllerRevision holds it.
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [create, delete]
+- apiGroups: [apps]
+  resources: [controllerrevisions]
+  verbs: [get, create, delete]
 {{- end -}}
 
-{{/* In addition, if the controller scaling runs with a ClusterRole: whether all nodes can restart all containers of a pod. */}}
+{{/* In addition, if the controller scaling runs with a ClusterRole: whether all nodes can restart all containers of a pod, and whether claims can grow. */}}
 {{- define "sts-plus.rules.nodes" -}}
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list]
+- apiGroups: [storage.k8s.io]
+  resources: [storageclasses]
+  verbs: [get]
 {{- end -}}
 
 {{/* In addition, if the admission server runs and makes its own certificate: the CA bundle of its webhook. rbac.yaml puts in the name. */}}

@@ -133,6 +133,9 @@ pub(crate) const TOKEN: &str = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$";
 /// The value of a header. A line break would begin another header.
 pub(crate) const HEADER_VALUE: &str = r"^[\t -~]*$";
 
+/// A quantity that is not negative.
+pub(crate) const QUANTITY: &str = "^[0-9]+([.][0-9]*)?([KMGTPE]i|[munkMGTPE]|[eE][+-]?[0-9]+)?$";
+
 /// Rules of a spec.
 pub(crate) const SPEC: [Rule; 1] = [Rule {
     rule: "has(self.check) != (has(self.checks) && size(self.checks) > 0)",

@@ -18,5 +18,6 @@ pub mod extended;
 pub mod keys;
 pub mod kinds;
 pub mod phased_rollout;
+pub mod remedy;
 pub mod rollout_status;
 pub mod scaling_policy;

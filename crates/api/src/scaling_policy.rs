@@ -67,6 +67,13 @@ pub struct ScalingPolicySpec {
     /// How pods are added.
     #[serde(default)]
     pub scale_up: ScaleUp,
+    /// The sizes of the claims of the StatefulSet, by the names of its `volumeClaimTemplates`. Claims that are smaller are
+    /// grown in place, if their StorageClass allows it. Then the StatefulSet, whose `volumeClaimTemplates` cannot be changed,
+    /// is deleted without its pods and created again with the new sizes; it adopts the pods, which are not restarted. A size
+    /// can only grow. Claims that are not listed are left alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "crd", schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])))]
+    pub volume_claims: Vec<VolumeClaim>,
     /// What happens when this object is deleted. `Release`: the StatefulSet keeps its number of replicas. `Drain`: all pods
     /// are removed in order, with their hooks, before this object is gone. Defaults to `Release`.
     #[serde(default)]
@@ -89,6 +96,19 @@ pub struct TargetRef {
     /// The name of the object.
     #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 253)))]
     pub name: String,
+}
+
+/// The size of the claims of one of the `volumeClaimTemplates` of the StatefulSet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct VolumeClaim {
+    /// The name of the volumeClaimTemplate.
+    #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 253)))]
+    pub name: String,
+    /// The size as a quantity, such as `20Gi`.
+    #[cfg_attr(feature = "crd", schemars(length(min = 1, max = 32), regex(pattern = crds::QUANTITY)))]
+    pub storage: String,
 }
 
 /// How pods are removed.

@@ -7,6 +7,7 @@ mod crds;
 mod lock_check;
 #[cfg(feature = "playground")]
 mod playground;
+mod resize;
 mod status;
 mod steer;
 mod table;
@@ -48,6 +49,8 @@ enum Command {
     Resume(steer::Arguments),
     /// Approve the waiting step of a PhasedRollout or the promotion of a version, or retry what has failed.
     Approve(steer::Approval),
+    /// Grow the claims of a StatefulSet in place, without restarting its pods.
+    Resize(resize::Arguments),
     /// Wait until a lock allows the pod to run (the init container of a lock).
     LockCheck(lock_check::Arguments),
     /// Print the CustomResourceDefinitions of sts-plus, for kubectl apply.
@@ -92,6 +95,7 @@ async fn main() -> ExitCode {
         Command::Pause(sets) => steer::steer(&arguments.connection, &sets, steer::Change::Pause).await,
         Command::Resume(sets) => steer::steer(&arguments.connection, &sets, steer::Change::Resume).await,
         Command::Approve(rollouts) => steer::approve(&arguments.connection, &rollouts).await,
+        Command::Resize(sizes) => resize::resize(&arguments.connection, &sizes).await,
         Command::LockCheck(pod) => lock_check::check(&pod).await,
         Command::Crds => crds::print(),
     };

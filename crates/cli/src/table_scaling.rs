@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use jiff::Timestamp;
 use sts_plus_api::conditions::{self, Truth};
+use sts_plus_api::remedy::RemedyKind;
 use sts_plus_api::scaling_policy::PodRecord;
 use sts_plus_operator::view::Scaling;
 
@@ -53,6 +54,9 @@ pub(crate) fn render(page: &mut String, scaling: &Scaling, now: Timestamp) -> st
             (false, Some(_)) => "holds drained pods",
         };
         writeln!(page, "    lock {}: {state}", lock.config_map)?;
+    }
+    if let Some(remedy) = status.remedy.as_ref().filter(|remedy| remedy.kind != RemedyKind::None) {
+        writeln!(page, "    {}: {}", remedy.kind.word(), remedy.message)?;
     }
     for removal in &status.removed_without_drain {
         let pod = format!("{target}-{}", removal.ordinal);

@@ -57,6 +57,23 @@ fn a_drain_shows_how_far_each_pod_is_and_why_the_last_call_failed() {
 }
 
 #[test]
+fn claims_that_grow_show_what_is_done_and_what_is_waited_for() {
+    let message = "Waiting for these claims to have their new size: data-ingester-0.";
+    let status = json!({
+        "replicas": 1, "readyReplicas": 1, "desiredReplicas": 1,
+        "remedy": { "type": "Recreate", "message": "Grow 1 claim in place (data to 2Gi). No pod is restarted." },
+        "conditions": [condition("Ready", "False", "GrowingClaims", message)],
+    });
+    assert_eq!(
+        page(&scaling(&status)),
+        "SCALING POLICY ingester of ingester in namespace ns\n  \
+           GrowingClaims, not Ready for 30s  1 replicas wanted, 1 present, 1 Ready\n    \
+             Waiting for these claims to have their new size: data-ingester-0.\n    \
+             Recreate: Grow 1 claim in place (data to 2Gi). No pod is restarted.\n"
+    );
+}
+
+#[test]
 fn a_policy_at_its_goal_shows_what_others_have_removed_past_it() {
     let status = json!({
         "replicas": 3, "readyReplicas": 3, "desiredReplicas": 3,

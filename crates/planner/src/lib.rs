@@ -32,6 +32,7 @@ pub mod plan;
 pub mod pod;
 pub mod quantity;
 pub mod reason;
+pub mod remedy;
 pub mod revision;
 pub mod rollout_group;
 pub mod scaling;

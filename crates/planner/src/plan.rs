@@ -299,6 +299,8 @@ pub enum Verb {
     },
     /// Delete the object with its own grace period.
     Delete,
+    /// Delete the object and leave what it owns as it is, without this owner.
+    Orphan,
     /// Merge these fields into the object as its kind defines it: entries of lists by their key, under this field manager.
     StrategicMerge {
         /// The fields.
@@ -679,6 +681,28 @@ impl Action {
         }
     }
 
+    /// Asks for more storage for a claim of a set with a ScalingPolicy, at the version that it was read at.
+    pub fn grow_claim(policy: &ScalingRow, claim: Object, seen: Precondition, storage: &str) -> Self {
+        let body = json!({ "spec": { "resources": { "requests": { "storage": storage } } } });
+        Self::merge(claim, &policy.uid, seen, (body, keys::MANAGER_SCALING))
+    }
+
+    /// Deletes a set without its pods and claims, whose successor is stored. The version matters: the successor was made from
+    /// it.
+    pub(crate) fn orphan(set: &SetRow) -> Self {
+        Self {
+            object: object_of(set),
+            owner: (*set.uid).into(),
+            precondition: Precondition::exactly(&set.uid, &set.resource_version),
+            verb: Verb::Orphan,
+        }
+    }
+
+    /// Deletes the record of a set that was created again, or need not be.
+    pub(crate) fn delete_record(record: Object, owner: &str, seen: Precondition) -> Self {
+        Self { object: record, owner: owner.into(), precondition: seen, verb: Verb::Delete }
+    }
+
     /// A merge, and not an apply: a number of replicas that nobody applies any more becomes 1.
     fn owned_by_scaling(set: &SetRow, body: Value, disrupts: bool) -> Self {
         Self {
@@ -691,7 +715,7 @@ impl Action {
 
     /// Whether the write deletes its object.
     pub fn is_deletion(&self) -> bool {
-        matches!(self.verb, Verb::Delete)
+        matches!(self.verb, Verb::Delete | Verb::Orphan)
     }
 
     /// Whether a lost answer to the write must be read back before the next plan: after a disruption, where a field may
@@ -705,6 +729,7 @@ impl Action {
         matches!(
             self.verb,
             Verb::Delete
+                | Verb::Orphan
                 | Verb::Apply { disrupts: true, .. }
                 | Verb::Merge { disrupts: true, .. }
                 | Verb::Replace { disrupts: true, .. }

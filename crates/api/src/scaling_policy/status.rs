@@ -8,6 +8,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use crate::conditions::Condition;
 use crate::phased_rollout::{Contest, Target};
+use crate::remedy::RemedyStatus;
 
 /// The observed state of the ScalingPolicy. Written by sts-plus, which also resumes from it after a restart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -54,6 +55,9 @@ pub struct ScalingPolicyStatus {
     /// without their hook are gone: meanwhile it is `Retain`, so that their claims are kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claim_retention: Option<String>,
+    /// What is done about sizes of claims that the StatefulSet does not have. Absent without `volumeClaims`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<RemedyStatus>,
     /// The last foreign writes that lowered the number of replicas. Absent if there were none in the last ten minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contest: Option<Contest>,

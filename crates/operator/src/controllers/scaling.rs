@@ -179,6 +179,8 @@ fn world(pass: &Pass<'_, ScalingPolicies>, row: Arc<ScalingRow>, lock_image: Opt
     let group = group.filter(|_| group_sets <= MAX_MEMBERS);
     let mut neighbours = group.map(|group| rows.group(&row.namespace, &group)).unwrap_or_default();
     neighbours.retain(|other| target.as_ref().is_none_or(|target| target.set.uid != other.set.uid));
+    let unread = answers.reads.iter().filter(|(_, answer)| answer.is_err());
+    let unread = unread.map(|(object, _)| object.clone()).collect();
     let reads = answers.reads.iter();
     let reads = reads.filter_map(|(object, answer)| Some((object.clone(), answer.as_ref().ok()?.clone())));
     World {
@@ -187,6 +189,7 @@ fn world(pass: &Pass<'_, ScalingPolicies>, row: Arc<ScalingRow>, lock_image: Opt
         group_sets,
         neighbours,
         reads: reads.collect(),
+        unread,
         locks: rows.locks_of(&row.uid),
         lock_image,
         declared: answers.declared.get(keys::RESTARTS_ALL_CONTAINERS).copied(),

@@ -103,7 +103,9 @@ impl Lost {
 fn is_shown(action: &Action, store: &Store) -> bool {
     let uid = &*action.precondition().uid;
     match action.verb() {
-        Verb::Delete => store.seen(action.object()).is_none_or(|seen| *seen.uid != *uid || seen.terminating),
+        Verb::Delete | Verb::Orphan => {
+            store.seen(action.object()).is_none_or(|seen| *seen.uid != *uid || seen.terminating)
+        }
         Verb::Apply { body, .. } => {
             let set = store.set_of_uid(&action.object().namespace, uid);
             let version = action.precondition().resource_version.as_deref();

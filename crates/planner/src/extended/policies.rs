@@ -62,6 +62,7 @@ impl Rules {
             paused: false,
             scale_down: self.down.clone(),
             scale_up: self.up.clone(),
+            volume_claims: Vec::new(),
             deletion_policy: api::DeletionPolicy::Release,
         }
     }

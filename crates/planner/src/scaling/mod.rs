@@ -18,6 +18,9 @@
 //! a restart at any point resumes where it was. What a record says holds for one pod, by UID and restarts of its containers: both
 //! are read before each call and before the replicas are lowered.
 //!
+//! Claims that shall be larger are grown before anything is done about the set, whose claim templates nobody can change: it is
+//! deleted without its pods and created again, from a record of the whole object that was stored, and seen, before.
+//!
 //! A pass that is handed outcomes books them, and reads nothing: an outcome is handed over once, and a plan that reads is made
 //! again.
 
@@ -37,6 +40,8 @@ mod moves;
 pub mod policy;
 pub mod pools;
 mod record;
+mod recreation;
+mod remedy;
 mod report;
 pub mod row;
 mod situation;
@@ -76,6 +81,8 @@ pub struct World {
     pub neighbours: Vec<Member>,
     /// The objects that were read in this pass; `None` for one that is not there. One that could not be read is not in it.
     pub reads: BTreeMap<Object, Option<Value>>,
+    /// The objects that could not be read in this pass.
+    pub unread: BTreeSet<Object>,
     /// The ConfigMaps that the policy controls.
     pub locks: Vec<Arc<LockRow>>,
     /// The image of the init container of a lock; `None` where the operator does not know its own.
@@ -134,6 +141,10 @@ pub fn plan(world: &World, now: Timestamp) -> Decision {
             let plan = Plan { steps: vec![Step::one(row.let_go())], ..Plan::default() };
             Decision { plan, status: row.status.clone(), ..Decision::default() }
         }
+        Situation::Recreated(replaced) => {
+            let moves = recreation::recreate(world, &replaced, now);
+            report::plan(world, None, moves, now)
+        }
         Situation::Idle(wait) => report::plan(world, None, Moves::waiting(row.status.clone(), wait), now),
         Situation::Unnumbered(replicas) => {
             let plan = Plan { steps: vec![Step::one(row.adopt_replicas(replicas))], ..Plan::default() };
@@ -167,6 +178,7 @@ fn decide(scene: &Scene<'_>) -> Moves {
     joining::join(scene, &mut moves);
     joining::raise(scene, &mut moves);
     fence::allow(scene, &mut moves);
+    remedy::treat(scene, &mut moves);
     situation::depart(scene, &mut moves);
     moves
 }

@@ -41,6 +41,10 @@ pub(super) struct Moves {
     pub(super) settled: BTreeSet<u32>,
     /// The ordinals of pods that have just got leave to leave.
     pub(super) permitted: BTreeSet<u32>,
+    /// Claims that are to grow.
+    pub(super) claim_writes: Vec<Action>,
+    /// The write to the record of a set that is created again.
+    pub(super) record_write: Option<Action>,
     /// The removal of our finalizer.
     pub(super) departure: Option<Action>,
     pub(super) asks: Vec<Ask>,

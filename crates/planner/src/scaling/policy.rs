@@ -11,6 +11,7 @@ use sts_plus_api::scaling_policy::{
 
 use super::hook::{CancelCall, Hook, HookKind, HttpHook, StatusCall};
 use crate::phased_rollout::policy::Fault;
+use crate::remedy::sizes::Size;
 use crate::revision::fnv64;
 
 /// The greatest number of pods that a policy may ask for: a status and an annotation name some of them, and a number typed with
@@ -33,6 +34,8 @@ pub struct Policy {
     pub down: Option<Arc<Hook>>,
     /// The hook of pods that join.
     pub up: Option<Arc<Hook>>,
+    /// The sizes of claims, each by another claim template.
+    pub volume_claims: Vec<Size>,
 }
 
 /// What is found to be wrong, field by field.
@@ -70,10 +73,12 @@ impl Policy {
         faults.must(exits(spec.scale_up.hook.as_ref()), "scaleUp.hook.expectExit", "be false");
         let is_wrong = deletes_claims && spec.scale_down.hook.is_none();
         faults.must(is_wrong, "scaleDown.claims", "be Retain without a hook");
+        let volume_claims = volume_claims(spec, &mut faults);
         if !faults.0.is_empty() {
             return Err(faults.0);
         }
         Ok(Self {
+            volume_claims,
             lock,
             deletes_claims,
             replicas: replicas.and_then(Result::ok),
@@ -83,6 +88,20 @@ impl Policy {
             up,
         })
     }
+}
+
+/// A set has few claim templates, and each size may mean a read for each of its pods.
+const MAX_VOLUME_CLAIMS: usize = 64;
+
+fn volume_claims(spec: &ScalingPolicySpec, faults: &mut Faults) -> Vec<Size> {
+    let given = &spec.volume_claims;
+    faults.must(given.len() > MAX_VOLUME_CLAIMS, "volumeClaims", "have at most 64 entries");
+    let sizes: Vec<_> = given.iter().filter_map(|claim| Size::parse(&claim.name, &claim.storage)).collect();
+    let is_wrong = sizes.len() != given.len();
+    faults.must(is_wrong, "volumeClaims", "have a name and a storage above 0, such as 20Gi, in each entry");
+    let is_twice = |size: &Size| sizes.iter().filter(|other| other.claim == size.claim).count() > 1;
+    faults.must(sizes.iter().any(is_twice), "volumeClaims", "have each name once");
+    sizes
 }
 
 fn hook(field: &str, hook: &api::Hook, faults: &mut Faults) -> Option<Arc<Hook>> {

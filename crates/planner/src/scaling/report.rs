@@ -43,6 +43,7 @@ pub(super) fn plan(world: &World, scene: Option<&Scene<'_>>, moves: Moves, now: 
     let is_news = status != world.row.status && moves.departure.is_none();
     let writes = is_news.then(|| world.row.report(&status));
     let writes = writes.into_iter().chain(moves.lock_write).chain(moves.deletions);
+    let writes = writes.chain(moves.claim_writes).chain(moves.record_write);
     let writes = writes.chain(moves.set_write).chain(moves.departure);
     let waits_on: BTreeSet<_> = moves.waits_on.into_iter().collect();
     let calling = calling(&status);

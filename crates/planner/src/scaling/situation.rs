@@ -16,6 +16,7 @@ use crate::disruption::{Allowance, DomainBudget};
 use crate::health::Member;
 use crate::ordinal;
 use crate::pod::PodRow;
+use crate::remedy::sizes::Size;
 use crate::set::SetRow;
 
 /// How long the calls of a policy that is deleted are taken back at most: whoever deletes it does not wait for an application
@@ -32,6 +33,8 @@ pub(super) enum Situation<'w> {
     Idle(Wait),
     /// It does not say how many pods it wants: as many as this.
     Unnumbered(u32),
+    /// Its set, of this UID, has been deleted to be created again.
+    Recreated(Box<str>),
     /// Its set is scaled.
     Managed(Box<Scene<'w>>),
 }
@@ -58,6 +61,8 @@ pub(super) struct Scene<'w> {
     pub(super) deletes_claims: bool,
     pub(super) down: Option<Arc<Hook>>,
     pub(super) up: Option<Arc<Hook>>,
+    /// The sizes of claims that are asked for.
+    pub(super) sizes: &'w [Size],
     /// The number of pods that is asked for.
     pub(super) wanted: u32,
     pub(super) ending: Ending,
@@ -69,6 +74,9 @@ impl<'w> Situation<'w> {
         let row = &world.row;
         if row.deleting && !row.has_finalizer() {
             return Self::Gone;
+        }
+        if let Some(replaced) = replaced(world) {
+            return Self::Recreated(replaced);
         }
         let idle = |wait: Wait| if row.deleting { Self::Free } else { Self::Idle(wait) };
         let policy = match &row.spec.policy {
@@ -109,10 +117,22 @@ impl<'w> Situation<'w> {
     }
 }
 
-/// The number of replicas that was held of this set.
+/// The UID of the set that is being replaced by another object of its name, where that is not there yet.
+fn replaced(world: &World) -> Option<Box<str>> {
+    let replaced = world.row.status.remedy.as_ref()?.replaces.as_deref()?;
+    let is_over = match &world.target {
+        None => true,
+        Some(member) => *member.set.uid == *replaced && member.set.deleting,
+    };
+    is_over.then(|| replaced.into())
+}
+
+/// The number of replicas that was held of this set, or of the one that it has replaced.
 fn held_of(world: &World, set: &SetRow) -> Option<u32> {
     let status = &world.row.status;
-    let is_same = status.target.as_ref().is_some_and(|target| target.uid == *set.uid);
+    let replaced = status.remedy.as_ref().and_then(|remedy| remedy.replaces.as_deref());
+    let is_same = |uid: &str| uid == &*set.uid || Some(uid) == replaced;
+    let is_same = status.target.as_ref().is_some_and(|target| is_same(&target.uid));
     status.held_replicas.filter(|_| is_same)
 }
 
@@ -120,7 +140,7 @@ impl<'w> Scene<'w> {
     fn new(
         world: &'w World,
         member: &'w Member,
-        policy: Option<&Policy>,
+        policy: Option<&'w Policy>,
         (wanted, ending): (u32, Ending),
         now: Timestamp,
     ) -> Self {
@@ -134,6 +154,7 @@ impl<'w> Scene<'w> {
             deletes_claims: policy.is_some_and(|policy| policy.deletes_claims) && ending != Ending::Release,
             down: policy.and_then(|policy| policy.down.clone()),
             up: policy.and_then(|policy| policy.up.clone()),
+            sizes: policy.filter(|_| ending == Ending::None).map_or(&[], |policy| &policy.volume_claims),
             wanted,
             ending,
             now,
@@ -243,6 +264,7 @@ pub(super) fn depart(scene: &Scene<'_>, moves: &mut Moves) {
         && before.lock.is_none()
         && moves.status.lock.is_none()
         && moves.status.claim_retention.is_none()
+        && moves.status.remedy.as_ref().is_none_or(|remedy| remedy.replaces.is_none())
         && moves.set_write.is_none();
     let is_over = match scene.ending {
         Ending::None => false,

@@ -106,6 +106,62 @@ pub enum Wait {
         /// Which, in words.
         down: String,
     },
+    /// It is being found out whether the claims of a set have their sizes.
+    Judging { set: Arc<str> },
+    /// A set cannot have a size.
+    SizeRefused {
+        set: Arc<str>,
+        /// Why, as the rest of a sentence.
+        why: String,
+    },
+    /// A set has more claims than are looked at.
+    TooManyClaims { set: Arc<str>, count: usize, limit: usize },
+    /// A claim cannot grow.
+    ClaimFixed {
+        claim: String,
+        /// Its StorageClass, if it has one.
+        class: Option<String>,
+    },
+    /// A claim has not grown, and will not.
+    GrowthFailed {
+        claim: String,
+        /// What is reported about it.
+        why: String,
+    },
+    /// Claims have no volume that could grow.
+    ClaimUnbound {
+        /// Which, in words.
+        claims: String,
+    },
+    /// Claims grow.
+    Growing {
+        /// Which, in words.
+        claims: String,
+        /// What is reported about one of them.
+        why: String,
+    },
+    /// A set is not created again now.
+    RemedyHeld {
+        set: Arc<str>,
+        /// Because of what, as a clause.
+        by: String,
+    },
+    /// A set must not be created again.
+    NotReplaceable {
+        set: Arc<str>,
+        /// Why, as the rest of a sentence about it.
+        why: String,
+    },
+    /// Somebody else has an object of the name of the record.
+    RecordTaken { record: String },
+    /// The record of a deleted set is gone.
+    RecordLost { set: Arc<str>, record: String },
+    /// A set is about to be deleted and created again.
+    Recreating { set: Arc<str> },
+    /// A set is deleted, and Kubernetes releases its pods.
+    Orphaning { set: Arc<str> },
+    /// A set that was created again has not adopted all of its pods.
+    Adopting { set: Arc<str> },
     /// The policy is being deleted.
     Deleting,
 }
@@ -144,6 +200,18 @@ impl Wait {
             Self::Joining { .. } => "Joining",
             Self::ScalingUp { .. } => "ScalingUp",
             Self::PodsNotReady { .. } => "PodsNotReady",
+            Self::Judging { .. } => "ComparingSizes",
+            Self::SizeRefused { .. } => "SizeRefused",
+            Self::TooManyClaims { .. } => "TooManyClaims",
+            Self::ClaimFixed { .. } => "ClaimCannotGrow",
+            Self::GrowthFailed { .. } => "GrowthFailed",
+            Self::ClaimUnbound { .. } => "ClaimUnbound",
+            Self::Growing { .. } => "GrowingClaims",
+            Self::RemedyHeld { .. } => "RemedyHeld",
+            Self::NotReplaceable { .. } => "NotReplaceable",
+            Self::RecordTaken { .. } => "RecordTaken",
+            Self::RecordLost { .. } => "RecordLost",
+            Self::Recreating { .. } | Self::Orphaning { .. } | Self::Adopting { .. } => "Recreating",
             Self::Deleting => "Deleting",
         }
     }
@@ -162,6 +230,13 @@ impl Wait {
                 | Self::Contested { .. }
                 | Self::DeadlineExceeded { .. }
                 | Self::Aborted { .. }
+                | Self::SizeRefused { .. }
+                | Self::TooManyClaims { .. }
+                | Self::ClaimFixed { .. }
+                | Self::GrowthFailed { .. }
+                | Self::NotReplaceable { .. }
+                | Self::RecordTaken { .. }
+                | Self::RecordLost { .. }
         )
     }
 
@@ -180,6 +255,9 @@ impl Wait {
                     | Self::PodNotLocked { .. }
                     | Self::RolloutUnderWay { .. }
                     | Self::Draining { .. }
+                    | Self::ClaimUnbound { .. }
+                    | Self::Growing { .. }
+                    | Self::RemedyHeld { .. }
             )
     }
 
@@ -309,6 +387,70 @@ impl fmt::Display for Wait {
             }
             Self::PodsNotReady { down } => write!(f, "Not all pods are Ready: {down}."),
             Self::Deleting => f.write_str("The ScalingPolicy is being deleted."),
+            remedy => remedy.write_remedy(f),
+        }
+    }
+}
+
+impl Wait {
+    /// The words of those that are about sizes of claims.
+    fn write_remedy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Judging { set } => write!(f, "The claims of {set} are compared with volumeClaims."),
+            Self::SizeRefused { set, why } => {
+                f.write_str(&sentence(format!("volumeClaims cannot be applied to StatefulSet {set}: {why}")))
+            }
+            Self::TooManyClaims { set, count, limit } => write!(
+                f,
+                "StatefulSet {set} has {count} claims that volumeClaims is about, and at most {limit} are looked at."
+            ),
+            Self::ClaimFixed { claim, class: Some(class) } => write!(
+                f,
+                "{claim} cannot grow: its StorageClass {class} does not have allowVolumeExpansion. Set it, or move the data to volumes of another class."
+            ),
+            Self::ClaimFixed { claim, class: None } => write!(
+                f,
+                "{claim} cannot grow: it has no StorageClass. Its volume was made by hand, and only whoever did so can replace it."
+            ),
+            Self::GrowthFailed { claim, why } => {
+                f.write_str(&sentence(format!("{claim} has not grown, and is not tried again: {why}")))
+            }
+            Self::ClaimUnbound { claims } => {
+                write!(f, "Waiting for these claims to be bound, since only then they can grow: {claims}.")
+            }
+            Self::Growing { claims, why } if why.is_empty() => {
+                write!(f, "Waiting for these claims to have their new size: {claims}.")
+            }
+            Self::Growing { claims, why } => f.write_str(&sentence(format!(
+                "Waiting for these claims to have their new size: {claims} ({why})"
+            ))),
+            Self::RemedyHeld { set, by } => {
+                write!(f, "StatefulSet {set} is created again once nothing else happens to it: {by}.")
+            }
+            Self::NotReplaceable { set, why } => {
+                f.write_str(&sentence(format!("StatefulSet {set} cannot be created again: it {why}")))
+            }
+            Self::RecordTaken { record } => write!(
+                f,
+                "ControllerRevision {record} exists and does not belong to this ScalingPolicy, and so do others. Delete it."
+            ),
+            Self::RecordLost { set, record } => write!(
+                f,
+                "StatefulSet {set} was deleted without its pods, and ControllerRevision {record} that it would be created from is gone. Create the StatefulSet: it adopts its pods."
+            ),
+            Self::Recreating { set } => {
+                write!(f, "StatefulSet {set} is deleted without its pods and created again.")
+            }
+            Self::Orphaning { set } => {
+                write!(
+                    f,
+                    "Waiting for Kubernetes to release the pods of StatefulSet {set} before it is created again."
+                )
+            }
+            Self::Adopting { set } => {
+                write!(f, "Waiting for StatefulSet {set}, which was created again, to adopt its pods.")
+            }
+            _ => Ok(()),
         }
     }
 }

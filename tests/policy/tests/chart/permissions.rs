@@ -40,10 +40,12 @@ const EXTENDED: [(&str, &str); 9] = [
 ];
 
 /// What may be granted beside that where ScalingPolicies are run, and nowhere else.
-const SCALING: [(&str, &str); 5] = [
+const SCALING: [(&str, &str); 7] = [
     ("", "configmaps"),
     ("", "nodes"),
     ("", "persistentvolumeclaims"),
+    ("apps", "controllerrevisions"),
+    ("storage.k8s.io", "storageclasses"),
     ("sts.plus", "scalingpolicies"),
     ("sts.plus", "scalingpolicies/status"),
 ];
@@ -113,10 +115,10 @@ pub(crate) fn same_rules_in_both_modes(helm: &Helm) {
     let working: Vec<_> =
         some.of_kind("Role").into_iter().filter(|role| role["metadata"]["namespace"] != HOME).collect();
     assert_eq!(working.len(), 2);
-    // Nodes and webhook configurations are in no namespace.
+    // These are in no namespace.
+    let everywhere = ["nodes", "storageclasses", "mutatingwebhookconfigurations"].map(|resource| json!([resource]));
     let mut rules = in_all[0]["rules"].as_array().unwrap().clone();
-    let elsewhere = [json!(["nodes"]), json!(["mutatingwebhookconfigurations"])];
-    rules.retain(|rule| !elsewhere.contains(&rule["resources"]));
+    rules.retain(|rule| !everywhere.contains(&rule["resources"]));
     for role in working {
         assert_eq!(role["rules"], json!(rules));
     }

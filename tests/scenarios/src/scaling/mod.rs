@@ -25,8 +25,10 @@ mod loki;
 pub mod manifest;
 mod process;
 pub mod seen;
+mod sizes;
 mod stage;
 mod targets;
+pub mod volumes;
 
 pub use stage::{NAME, Scaled};
 
@@ -49,6 +51,7 @@ use scenarios;
 pub fn all() -> Vec<Scenario> {
     [
         b9::all(),
+        sizes::all(),
         process::all(),
         loki::all(),
         calls::all(),
@@ -67,5 +70,5 @@ pub fn all() -> Vec<Scenario> {
 
 /// The scenarios that are played on the embedded cluster only, as there are many runs in each.
 pub fn enumerations() -> Vec<Scenario> {
-    crash::all()
+    [crash::all(), sizes::enumerations()].concat()
 }

@@ -11,14 +11,15 @@ use serde_json::json;
 use sts_plus_harness::faults::{Fault, Faults};
 use sts_plus_harness::wait::{NotYet, until};
 use sts_plus_scenarios::cluster::{Cluster, Request};
-use sts_plus_scenarios::scaling::manifest::{down, hook, set, with};
+use sts_plus_scenarios::scaling::manifest::{down, hook, with};
+use sts_plus_scenarios::scaling::volumes::{CLAIM, EXPANDABLE, Volumes, claiming};
 use sts_plus_scenarios::scaling::{NAME, Scaled};
 use sts_plus_scenarios::stale::stale;
 use tokio::sync::watch;
 
 use crate::{READ_DEADLINE, Use};
 
-/// A lock, claims that are deleted, a hook with credentials, a number of replicas that somebody else lowers, a write of it that gets lost, a watch that shows
+/// A lock, claims that are deleted, claims that grow, a hook with credentials, a number of replicas that somebody else lowers, a write of it that gets lost, a watch that shows
 /// nothing, and the end of the policy.
 pub(crate) async fn life(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
     let stage = Scaled::without_operator(cluster, "scaling-permissions").await;
@@ -36,11 +37,8 @@ pub(crate) async fn life(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
     let authorization = json!({ "secretKeyRef": { "name": "hook", "key": "token" } });
     let hook = with(hook(), &json!({ "http": { "authorization": authorization } }));
     let app = stage.app(NAME);
-    let claim = json!({
-        "metadata": { "name": "data" },
-        "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
-    });
-    stage.create_set(&with(set(NAME, 4), &json!({ "spec": { "volumeClaimTemplates": [claim] } }))).await;
+    let volumes = Volumes::of(cluster.user(), &stage.namespace, (NAME, 4), EXPANDABLE).await;
+    stage.create_set(&claiming(NAME, 4, EXPANDABLE)).await;
     stage.serves(NAME, "v1").await;
     stage.create(&down(NAME, &hook)).await;
     stage.settled(4).await;
@@ -60,6 +58,19 @@ pub(crate) async fn life(cluster: &Arc<dyn Cluster>) -> BTreeSet<Use> {
     // in spite of its lock, and is called, too.
     prepared.dedup();
     assert_eq!(prepared, ["ingester-3", "ingester-2"]);
+    let before = stage.sets().get(NAME).await.unwrap().metadata.uid;
+    stage.edit(json!({ "volumeClaims": [{ "name": CLAIM, "storage": "2Gi" }] })).await;
+    until(READ_DEADLINE, "the set to be created again", || async {
+        volumes.play().await;
+        let set = stage.sets().get_opt(NAME).await?.and_then(|set| set.metadata.uid);
+        (set.is_some() && set != before).then_some(()).ok_or_else(|| NotYet::saw(set))
+    })
+    .await;
+    stage
+        .policy_is("done with it", |policy, _| {
+            policy.status.remedy.as_ref().is_some_and(|remedy| remedy.replicas == Some(2))
+        })
+        .await;
     // What the operator writes about this is not shown by the watch, so it is read in the end.
     flow.send_replace(false);
     stage.write_replicas(NAME, 1, "somebody").await;

@@ -168,6 +168,11 @@ impl Cache {
         followed.copied().unwrap_or_else(|| Handling::of(kind))
     }
 
+    /// Whether objects of a kind come into view at all.
+    pub fn follows(&self, kind: Kind) -> bool {
+        self.kinds.is_empty() || self.kinds.iter().any(|followed| followed.kind == kind)
+    }
+
     /// Why rows of these resources in a namespace may be stale; `None` where every source of them is confirmed.
     pub fn doubt(&self, reads: &[Kind], namespace: &str) -> Option<Doubt> {
         self.freshness.doubt(reads, namespace)

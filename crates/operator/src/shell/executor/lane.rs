@@ -334,6 +334,7 @@ impl<'e> Lane<'e> {
                 Ok(expectation) => {
                     tracing::info!(%namespace, %name, ?expectation, "read back a write whose outcome was unknown");
                     let domain = self.domain_of(&owner).cloned();
+                    let expectation = expectation.filter(|_| self.executor.cache.follows(resource));
                     let mut ledger = self.executor.ledger.lock();
                     if let Some((expectation, domain)) = expectation.zip(domain) {
                         let what = (unknown.object.clone(), expectation);
@@ -489,6 +490,8 @@ impl<'e> Lane<'e> {
             let owner = (action.owner(), &domain);
             match awaited {
                 Awaited::Nothing => {}
+                // Whoever plans on an object of a kind that is not followed reads it each time.
+                Awaited::Shown(_) if !self.executor.cache.follows(action.object().kind) => {}
                 Awaited::Shown(expectation) => {
                     ledger.expect(owner, (action.object().clone(), expectation), Instant::now());
                 }

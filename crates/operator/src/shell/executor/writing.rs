@@ -53,18 +53,21 @@ impl Executor {
             Verb::StrategicMerge { body, manager } => {
                 self.api.strategic_merge(place, manager, &guarded(body, action)).await
             }
-            Verb::Delete => {
+            Verb::Delete | Verb::Orphan => {
                 let mut required = json!({ "uid": precondition.uid });
                 if let (Some(version), Some(fields)) =
                     (&precondition.resource_version, required.as_object_mut())
                 {
                     fields.insert("resourceVersion".to_owned(), json!(version));
                 }
-                let options = json!({
+                let mut options = json!({
                     "apiVersion": "v1",
                     "kind": "DeleteOptions",
                     "preconditions": required,
                 });
+                if let (Verb::Orphan, Some(fields)) = (action.verb(), options.as_object_mut()) {
+                    fields.insert("propagationPolicy".to_owned(), json!("Orphan"));
+                }
                 self.api.delete(place, &options).await
             }
             Verb::Apply { body, manager, .. } => {
@@ -89,6 +92,7 @@ impl Executor {
             Verb::Create { .. } => "create",
             Verb::StrategicMerge { .. } => "strategic_merge",
             Verb::Delete => "delete",
+            Verb::Orphan => "orphan",
             Verb::Apply { .. } => "apply",
             Verb::Replace { .. } => "replace",
             Verb::ReplaceStatus { .. } => "replace_status",

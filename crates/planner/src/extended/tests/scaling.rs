@@ -221,6 +221,7 @@ impl Cluster {
             target,
             neighbours,
             reads: BTreeMap::new(),
+            unread: BTreeSet::new(),
             locks: Vec::new(),
             lock_image: None,
             declared: None,

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use sts_plus_api::keys;
 use sts_plus_api::scaling_policy::{PodRecord, ScalingPolicySpec, ScalingPolicyStatus};
 
+use super::sizes::Storage;
 use crate::example;
 use crate::forecast::Objects;
 use crate::ordinal;
@@ -91,6 +92,8 @@ pub(super) struct Cluster {
     pub(super) drained: BTreeSet<String>,
     /// The claims, each with its UID.
     pub(super) claims: BTreeMap<String, String>,
+    /// Sizes of claims, and how the set is created again.
+    pub(super) storage: Storage,
     /// What becomes of claims when the set is scaled down.
     pub(super) when_scaled: Option<String>,
     pub(super) in_flight: Vec<(Timestamp, HookRequest)>,
@@ -169,6 +172,7 @@ pub(super) fn untaken(replicas: u32, spec: Value) -> Cluster {
         unseen: BTreeSet::new(),
         drained: BTreeSet::new(),
         claims: BTreeMap::new(),
+        storage: Storage::default(),
         when_scaled: None,
         in_flight: Vec::new(),
         outcomes: Vec::new(),
@@ -472,7 +476,10 @@ impl Cluster {
         let uid = self.claims.get(name)?;
         let labels: BTreeMap<&str, &str> =
             self.set().template_labels.iter().map(|(key, value)| (&**key, &**value)).collect();
-        Some(json!({ "metadata": { "name": name, "uid": uid, "resourceVersion": "1", "labels": labels } }))
+        let mut claim =
+            json!({ "metadata": { "name": name, "uid": uid, "resourceVersion": "1", "labels": labels } });
+        self.storage.describe(name, &mut claim);
+        Some(claim)
     }
 
     /// The set as the API server has it.
@@ -488,11 +495,20 @@ impl Cluster {
         let labels: BTreeMap<&str, &str> =
             set.template_labels.iter().map(|(key, value)| (&**key, &**value)).collect();
         json!({
-            "metadata": { "managedFields": entries, "resourceVersion": set.resource_version, "generation": set.generation },
+            "metadata": {
+                "name": set.name,
+                "namespace": set.namespace,
+                "uid": set.uid,
+                "managedFields": entries,
+                "resourceVersion": set.resource_version,
+                "generation": set.generation,
+                "annotations": { "note": self.storage.note },
+            },
             "spec": {
+                "replicas": set.replicas,
                 "selector": { "matchLabels": labels },
                 "template": { "spec": Self::pod_spec(self.objects.template_of(set)) },
-                "volumeClaimTemplates": [{ "metadata": { "name": "data" } }],
+                "volumeClaimTemplates": [self.storage.template()],
                 "persistentVolumeClaimRetentionPolicy": { "whenScaled": self.when_scaled },
             },
         })

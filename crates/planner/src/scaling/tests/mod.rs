@@ -9,4 +9,5 @@ mod lock;
 mod operate;
 mod random;
 mod releases;
+mod sizes;
 mod spec;

@@ -43,6 +43,7 @@ impl Cluster {
             group_sets: 1 + self.sets.iter().filter(in_group).count(),
             neighbours: self.sets.iter().filter(in_group).map(member).collect(),
             reads: std::collections::BTreeMap::new(),
+            unread: std::collections::BTreeSet::new(),
             locks: self.locks.iter().cloned().map(Arc::new).collect(),
             lock_image: self.lock_image.clone(),
             declared: None,
@@ -59,6 +60,9 @@ impl Cluster {
         match object.kind {
             Kind::Pod => self.live(&object.name),
             Kind::Claim => self.live_claim(&object.name),
+            Kind::Revision => self.storage.revision(&object.name),
+            Kind::Other(_) => self.storage.class(&object.name),
+            Kind::StatefulSet if !self.sets.iter().any(|set| *set.name == *object.name) => None,
             Kind::ConfigMap => {
                 let is_foreign = self.foreign_lock.as_deref() == Some(&*object.name);
                 is_foreign.then(|| serde_json::json!({ "metadata": { "name": object.name } }))
@@ -144,6 +148,11 @@ impl Cluster {
         assert!(creates || action.precondition().resource_version.is_some(), "I5: {action:?}");
         match action.object().kind {
             Kind::ConfigMap => return self.write_lock(action),
+            Kind::Claim if !action.is_deletion() => return self.grow(action),
+            Kind::Revision => return self.write_revision(action),
+            Kind::StatefulSet if matches!(action.verb(), Verb::Create { .. } | Verb::Orphan) => {
+                return self.replace_set(action);
+            }
             Kind::Claim => return self.delete_claim(action),
             Kind::Pod => self.before_pod(action),
             _ => {}
@@ -442,6 +451,7 @@ impl Cluster {
                 moved |= self.wake_at.is_some_and(|at| at <= self.now);
             }
             moved |= self.answer();
+            moved |= self.release() || self.resize();
             if let Some(work) = self.work().first().cloned() {
                 self.perform(&work);
                 moved = true;
