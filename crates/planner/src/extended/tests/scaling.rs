@@ -319,6 +319,7 @@ impl Cluster {
             call: request.call,
             hash: Arc::clone(&request.hook.hash),
             at: self.now,
+            ended: self.now,
             result,
         };
         self.scaling.outcomes.entry(policy.to_owned()).or_default().push(outcome);
