@@ -8,6 +8,7 @@ mod hostile;
 mod orphans;
 mod promotion;
 mod random;
+mod random_scaled;
 mod render;
 mod rows;
 mod scaled;

@@ -251,7 +251,11 @@ impl Cluster {
             for object in asked {
                 let found = match object.kind {
                     Kind::Pod => self.live_pod(&object.name),
-                    _ => self.sets.get(&*object.name).map(|(_, live)| live.clone()),
+                    _ => self.sets.get(&*object.name).map(|(set, live)| {
+                        let mut live = live.clone();
+                        live["metadata"]["resourceVersion"] = json!(set.resource_version);
+                        live
+                    }),
                 };
                 world.reads.insert(object, found);
             }
