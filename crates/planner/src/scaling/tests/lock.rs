@@ -363,6 +363,26 @@ fn the_claims_of_a_drained_pod_are_deleted_once_it_is_gone() {
 }
 
 #[test]
+fn a_deleted_claim_is_looked_at_again_since_nothing_else_says_what_became_of_it() {
+    let mut cluster = with(3, false);
+    cluster.claim();
+    cluster.respec("/scaleDown/claims", json!("DeleteAfterDrain"));
+    cluster.run();
+    cluster.scale(2);
+    while cluster.claims.len() > 2 {
+        cluster.pass();
+        cluster.answer();
+        if let Some(work) = cluster.work().first().cloned() {
+            cluster.perform(&work);
+        }
+    }
+    assert_eq!(cluster.status().leaving.len(), 1, "{cluster}");
+    assert!(cluster.wake_at.is_some(), "no watch shows it: {cluster}");
+    cluster.run();
+    assert_eq!((cluster.status().leaving.len(), cluster.state().0), (0, "AsRequested"));
+}
+
+#[test]
 fn the_claims_of_a_drained_pod_are_kept_while_there_is_a_pod_that_the_cache_lacks() {
     let mut cluster = with(3, false);
     cluster.claim();
