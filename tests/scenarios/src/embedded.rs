@@ -112,6 +112,7 @@ impl EmbeddedCluster {
             placement: Placement::Clusters,
             clock: Some(clock),
             diary: Some(diary),
+            config_maps: true,
             ..Config::default()
         };
         let nodes = HollowNodes::new(door.client(NODES), config).start();
