@@ -125,6 +125,7 @@ impl EmbeddedCluster {
             placement: Placement::Clusters,
             clock: Some(clock),
             diary: Some(diary),
+            config_maps: true,
             ..Config::default()
         };
         let nodes = HollowNodes::new(door.client(NODES), config).start();

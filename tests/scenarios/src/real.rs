@@ -134,6 +134,7 @@ impl RealCluster {
             ready_delay: Delay::fixed(STEP),
             stop_delay: Delay::fixed(STEP),
             loopback,
+            config_maps: true,
             ..Config::default()
         };
         let nodes = HollowNodes::new(control_plane.admin(), config).start();

@@ -136,6 +136,10 @@ pub struct PodRecord {
     /// Whether the hook has not succeeded before its deadline, so that `onFailure` applies.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deadline_exceeded: bool,
+    /// The time at which the hook was accepted. Only with `expectExit`, where an exit counts if no container runs on that was
+    /// started before this second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_time: Option<Timestamp>,
     /// The time at which the hook of a pod that leaves was found to have succeeded. Absent for a pod that is removed without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drained_time: Option<Timestamp>,

@@ -23,6 +23,9 @@ pub const INIT_DELAY: &str = "hollow.sts.plus/init-delay";
 /// How often each init container runs, each time to a good end, before the next one has its turn: a number from 1 to 20. A
 /// pod whose sandbox is made anew runs its init containers once more.
 pub const INIT_RUNS: &str = "hollow.sts.plus/init-runs";
+/// The name of an init container that runs until the ConfigMap that it mounts has a key that is the ordinal of the pod. Only
+/// where ConfigMaps are followed; a pod without such a container is not concerned.
+pub const INIT_KEY: &str = "hollow.sts.plus/init-key";
 /// How exec probes end: `pass` or `fail`, or one of them by kind such as `readiness=fail,liveness=pass`.
 pub const EXEC: &str = "hollow.sts.plus/exec";
 /// What is answered to HTTP requests, a line per path: `<path> <status>|hang|reset [after <duration>] [body <text>]`.
@@ -218,6 +221,7 @@ pub(super) struct Behaviour {
     pub(super) stop: Option<Delay>,
     pub(super) init: Option<Delay>,
     pub(super) init_runs: Option<u32>,
+    pub(super) init_key: Option<String>,
     pub(super) fault: Option<Fault>,
     pub(super) exec: Option<Exec>,
     pub(super) answers: Option<Answers>,
@@ -250,6 +254,7 @@ impl Behaviour {
                     }
                     behaviour.init_runs = runs;
                 }
+                INIT_KEY => behaviour.init_key = Some(value.to_owned()).filter(|name| !name.is_empty()),
                 EXEC => behaviour.exec = value.parse().map_err(|error| complain(&error)).ok(),
                 HTTP => behaviour.answers = value.parse().map_err(|error| complain(&error)).ok(),
                 FAULT if value.is_empty() => {}

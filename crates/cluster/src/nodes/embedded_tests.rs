@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
@@ -116,6 +116,7 @@ impl Setup {
             clock: Some(clock),
             placement: Placement::Clusters,
             network: Some(network.clone()),
+            config_maps: true,
             ..Config::default()
         };
         Setup { nodes: HollowNodes::new(client.clone(), config).start(), client, clock, network }
@@ -381,4 +382,36 @@ async fn a_node_that_returns_in_time_keeps_its_pods() {
     setup.ready("web-0").await;
     let gone = setup.pod("web-0", "deleted", |pod| pod.pointer("/metadata/deletionTimestamp").is_some());
     assert!(tokio::time::timeout(Duration::from_mins(9), gone).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_init_container_waits_for_the_key_of_its_pod_in_the_config_map_that_it_mounts() {
+    let setup = Setup::new();
+    let config_maps: Api<ConfigMap> = Api::default_namespaced(setup.client.clone());
+    let keys = |keys: Value| json!({ "metadata": { "name": "lock" }, "data": keys });
+    let lock = serde_json::from_value(keys(json!({ "1": "" }))).unwrap();
+    config_maps.create(&PostParams::default(), &lock).await.unwrap();
+    let spec = json!({
+        "initContainers": [{ "name": "lock", "image": "lock:1", "volumeMounts": [{ "name": "keys", "mountPath": "/keys" }] }],
+        "volumes": [{ "name": "keys", "configMap": { "name": "lock" } }],
+    });
+    let annotations = json!({ behaviour::INIT_KEY: "lock" });
+    for name in ["web-0", "web-1", "web-10"] {
+        setup.create(name, annotations.clone(), spec.clone(), json!({})).await;
+    }
+    setup.ready("web-1").await;
+    for name in ["web-0", "web-10"] {
+        let waits = |pod: &Value| pod.pointer("/status/initContainerStatuses/0/state/running").is_some();
+        setup.pod(name, "waiting", waits).await;
+        let patience = tokio::time::timeout(Duration::from_mins(5), setup.ready(name)).await;
+        assert!(patience.is_err(), "{name} has no key");
+    }
+    let add = Patch::Merge(json!({ "data": { "0": "" } }));
+    config_maps.patch("lock", &PatchParams::default(), &add).await.unwrap();
+    setup.ready("web-0").await;
+    let remove = Patch::Merge(json!({ "data": { "1": null, "10": "" } }));
+    config_maps.patch("lock", &PatchParams::default(), &remove).await.unwrap();
+    setup.ready("web-10").await;
+    let pod = serde_json::to_value(setup.pods().get("web-1").await.unwrap()).unwrap();
+    assert_eq!(condition(&pod, "Ready"), "True", "what runs is not stopped");
 }

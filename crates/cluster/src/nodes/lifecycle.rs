@@ -295,6 +295,9 @@ impl Life<'_> {
             if self.pod.behaviour.fault == Some(Fault::InitCrashLoop) && index == 0 {
                 return Some(self.failing_init());
             }
+            if self.pod.held && container.awaits.is_some() {
+                return Some((at(index, InitState::Running, restarts), None));
+            }
             let delay = self.pod.behaviour.init.unwrap_or_default();
             let delay = delay.draw(self.defaults.seed, &format!("{}/init/{}", self.pod.key, container.name));
             if self.now < began + delay {

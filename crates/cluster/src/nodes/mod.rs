@@ -24,6 +24,7 @@
 //! | persistentvolumeclaims, persistentvolumeclaims/status | list, watch, patch |
 //! | events | create |
 //! | services, with a network of the caller's | list, watch |
+//! | configmaps, where [`Config::config_maps`] says so | list, watch |
 //!
 //! ```text
 //! watch ---> keeper (rows in, decisions and calls out; pure: lifecycle, claims) ---> shell (one lane per pod) ---> API
@@ -56,6 +57,7 @@ use crate::clock::Clock;
 pub mod behaviour;
 mod call;
 mod claims;
+mod config_maps;
 mod diary;
 mod lifecycle;
 pub mod network;
@@ -106,6 +108,8 @@ pub struct Config {
     /// Where it is written down what containers do; the server that is given the same one shows it as their logs. None:
     /// nobody keeps it.
     pub diary: Option<Diary>,
+    /// Whether ConfigMaps are followed, for init containers that wait for a key of one.
+    pub config_maps: bool,
 }
 
 /// There is no hollow node of this name.
@@ -249,6 +253,9 @@ impl HollowNodes {
         tasks.spawn(Shell::new(keeper, self.client.clone(), clock).run(pod_inputs));
         for path in self.paths("pods") {
             tasks.spawn(self.follow(path, &pods, |event| pods::Input::Pod(Box::new(event))));
+        }
+        for path in self.paths("configmaps").into_iter().filter(|_| self.config.config_maps) {
+            tasks.spawn(self.follow(path, &pods, pods::Input::ConfigMap));
         }
         if self.config.placement == Placement::Ours {
             let (claims, claim_inputs) = mpsc::channel(MAX_WAITING_EVENTS);

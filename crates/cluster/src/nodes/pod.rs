@@ -40,6 +40,10 @@ pub(super) struct Pod {
     pub(super) subdomain: Option<String>,
     /// Who controls it.
     pub(super) set: Option<String>,
+    /// Its number in the set.
+    pub(super) ordinal: Option<u32>,
+    /// Whether an init container of it waits for a key that is not there.
+    pub(super) held: bool,
     /// The ports that it listens on, with their names.
     pub(super) ports: BTreeMap<u16, String>,
     pub(super) stage: Stage,
@@ -132,6 +136,8 @@ pub(super) struct Container {
     pub(super) sidecar: bool,
     /// How often its status says that it was restarted, if it is an init container.
     pub(super) restarts: u32,
+    /// The ConfigMap whose key it waits for, if it is an init container that does.
+    pub(super) awaits: Option<String>,
 }
 
 /// A condition in a pod's status.
@@ -229,6 +235,8 @@ impl From<wire::Pod> for Pod {
                 ports.entry(port).or_default();
             }
         }
+        let behaviour = Behaviour::read(annotations, ordinal);
+        let init_key = behaviour.init_key.clone();
         let mut pod = Pod {
             policy,
             probes,
@@ -237,7 +245,9 @@ impl From<wire::Pod> for Pod {
             hostname: spec.hostname,
             subdomain: spec.subdomain,
             set: metadata.owner_references.into_iter().find(|owner| owner.controller).map(|owner| owner.name),
-            behaviour: Behaviour::read(annotations, ordinal),
+            ordinal,
+            held: false,
+            behaviour,
             key: metadata.uid,
             version: metadata.resource_version,
             namespace: metadata.namespace,
@@ -247,7 +257,7 @@ impl From<wire::Pod> for Pod {
                 .map(|_| metadata.deletion_grace_period_seconds.unwrap_or(0)),
             binding,
             containers: spec.containers.into_iter().map(Container::from).collect(),
-            init_containers: spec.init_containers.into_iter().map(Container::from).collect(),
+            init_containers: initial(spec.init_containers, &spec.volumes, init_key.as_deref()),
             gates: spec.readiness_gates.into_iter().map(|gate| gate.condition_type).collect(),
             stage: Stage::NEW,
             conditions: status.conditions,
@@ -307,8 +317,23 @@ impl Stage {
 impl From<wire::Container> for Container {
     fn from(wire: wire::Container) -> Self {
         let sidecar = wire.restart_policy.is_some_and(|policy| policy == "Always");
-        Container { name: wire.name, image: wire.image, sidecar, restarts: 0 }
+        Container { name: wire.name, image: wire.image, sidecar, restarts: 0, awaits: None }
     }
+}
+
+/// Init containers; the one of this name waits for a key of the ConfigMap that it mounts.
+fn initial(all: Vec<wire::Container>, volumes: &[wire::Volume], waits: Option<&str>) -> Vec<Container> {
+    let awaited = |container: &wire::Container| {
+        let mounts =
+            |volume: &&wire::Volume| container.volume_mounts.iter().any(|mount| mount.name == volume.name);
+        waits.filter(|name| **name == *container.name)?;
+        volumes.iter().filter(mounts).find_map(|volume| Some(volume.config_map.as_ref()?.name.clone()))
+    };
+    let read = |container: wire::Container| {
+        let awaits = awaited(&container);
+        Container { awaits, ..Container::from(container) }
+    };
+    all.into_iter().map(read).collect()
 }
 
 /// The probes of a container, with the defaults that Kubernetes gives them.

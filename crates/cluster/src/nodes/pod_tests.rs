@@ -45,7 +45,8 @@ fn a_new_pod_has_nothing_to_show_yet() {
     assert_eq!((pod.namespace.as_str(), pod.name.as_str()), ("db", "web-2"));
     assert_eq!(pod.binding, Binding::Unbound(Wants::default()));
     assert_eq!(pod.stage, Stage::NEW);
-    let container = Container { name: "app".into(), image: "app:1".into(), sidecar: false, restarts: 0 };
+    let container =
+        Container { name: "app".into(), image: "app:1".into(), sidecar: false, restarts: 0, awaits: None };
     assert_eq!(pod.containers, [container]);
     assert_eq!((pod.deletion_grace, pod.ip, pod.start_time), (None, None, None));
     assert_eq!(pod.behaviour, Behaviour::default());

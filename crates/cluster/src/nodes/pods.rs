@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::call::Call;
+use super::config_maps::{ConfigMap, ConfigMaps};
 use super::diary::Diary;
 use super::lifecycle::{self, Defaults, Progress, Write};
 use super::network::{Endpoint, Listening, Loopback, Network, Transport};
@@ -33,6 +34,8 @@ const COMPONENT: &str = "hollow-nodes";
 pub(super) enum Input {
     /// Something happened to a pod.
     Pod(Box<Event<Pod>>),
+    /// Something happened to a ConfigMap.
+    ConfigMap(Event<ConfigMap>),
     /// These nodes are lost now, all others are not.
     Lost(BTreeSet<String>),
     /// A probe of a pod has been answered, or not in time; `run` is the run of its containers that was asked.
@@ -42,6 +45,7 @@ pub(super) enum Input {
 /// All pods that are known.
 pub(super) struct Pods {
     known: BTreeMap<Key, Known>,
+    config_maps: ConfigMaps,
     nodes: Nodes,
     addresses: Addresses,
     defaults: Defaults,
@@ -64,6 +68,7 @@ impl Pods {
         let transport = Arc::new(network.clone());
         Pods {
             known: BTreeMap::new(),
+            config_maps: ConfigMaps::default(),
             nodes,
             addresses: Addresses::default(),
             defaults,
@@ -94,7 +99,8 @@ impl Pods {
         Pods { diary, ..self }
     }
 
-    fn seen(&mut self, pod: Pod, now: Moment) -> Vec<Key> {
+    fn seen(&mut self, mut pod: Pod, now: Moment) -> Vec<Key> {
+        pod.held = self.config_maps.hold(&pod);
         let key = pod.key.clone();
         let before = self.known.get(&key).map(|known| &known.pod);
         if let Some(diary) = &self.diary {
@@ -160,6 +166,19 @@ impl Pods {
         vec![key]
     }
 
+    /// All pods that a change of a ConfigMap holds, or lets go on.
+    fn configured(&mut self, event: Event<ConfigMap>) -> Vec<Key> {
+        self.config_maps.take(event);
+        let mut changed = Vec::new();
+        for (key, Known { pod, .. }) in &mut self.known {
+            let is_held = self.config_maps.hold(pod);
+            if std::mem::replace(&mut pod.held, is_held) != is_held {
+                changed.push(key.clone());
+            }
+        }
+        changed
+    }
+
     /// All pods that the loss or return of these nodes may matter to.
     fn lost(&mut self, lost: BTreeSet<String>, now: Moment) -> Vec<Key> {
         let changed: BTreeSet<String> = self.nodes.lost.symmetric_difference(&lost).cloned().collect();
@@ -189,6 +208,7 @@ impl Keeper for Pods {
                 Event::Gone(key) => self.gone(key),
                 Event::Synced => Vec::new(),
             },
+            Input::ConfigMap(event) => self.configured(event),
             Input::Lost(lost) => self.lost(lost, now),
             Input::Probed { key, index, run, success } => {
                 if let Some(known) = self.known.get_mut(&key) {

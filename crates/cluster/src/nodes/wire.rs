@@ -1,4 +1,4 @@
-//! A pod's shape on the wire, only as far as it is read.
+//! The shapes of pods and ConfigMaps on the wire, only as far as it is read.
 
 use std::collections::BTreeMap;
 
@@ -36,6 +36,15 @@ pub(super) struct Metadata {
 }
 
 #[derive(Deserialize)]
+pub(super) struct ConfigMap {
+    pub(super) metadata: Metadata,
+    #[serde(default)]
+    pub(super) data: BTreeMap<String, String>,
+    #[serde(default, rename = "binaryData")]
+    pub(super) binary: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
 pub(super) struct Owner {
     pub(super) name: String,
     #[serde(default)]
@@ -55,6 +64,7 @@ pub(super) struct Spec {
     pub(super) affinity: Affinity,
     pub(super) containers: Vec<Container>,
     pub(super) init_containers: Vec<Container>,
+    pub(super) volumes: Vec<Volume>,
     pub(super) readiness_gates: Vec<Gate>,
 }
 
@@ -87,9 +97,29 @@ pub(super) struct Container {
     pub(super) restart_policy: Option<String>,
     #[serde(default)]
     pub(super) ports: Vec<Port>,
+    #[serde(default)]
+    pub(super) volume_mounts: Vec<Mount>,
     pub(super) startup_probe: Option<Probe>,
     pub(super) readiness_probe: Option<Probe>,
     pub(super) liveness_probe: Option<Probe>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Mount {
+    pub(super) name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Volume {
+    pub(super) name: String,
+    pub(super) config_map: Option<Reference>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Reference {
+    #[serde(default)]
+    pub(super) name: String,
 }
 
 #[derive(Deserialize)]

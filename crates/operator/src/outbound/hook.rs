@@ -80,7 +80,8 @@ impl HookCaller {
             HookKind::Named(name) => self.call_named(policy, name, request).await,
         };
         let (uid, hash) = (request.uid.clone(), Arc::clone(&request.hook.hash));
-        (HookOutcome { uid, call: request.call, hash, at, result }, started.elapsed())
+        let ended = self.api.now();
+        (HookOutcome { uid, call: request.call, hash, at, ended, result }, started.elapsed())
     }
 
     async fn call_named(&self, policy: &Arc<str>, name: &str, request: &HookRequest) -> HookResult {

@@ -22,6 +22,7 @@ fn record(ordinal: u32, phase: RecordPhase, seconds: i64) -> PodRecord {
         message: String::new(),
         last_error: String::new(),
         start_time,
+        accepted_time: None,
         drained_time: None,
         claims: None,
         deadline_exceeded: false,

@@ -41,7 +41,10 @@ pub(super) fn plan(world: &World, now: Timestamp) -> Decision {
     let is_kept = row.spec.as_ref().is_ok_and(|spec| spec.deletion == DeletionPolicy::Delete);
     let rules = row.spec.as_ref().ok().and_then(|spec| spec.rules.as_deref());
     let policies = Policies { world, rules };
-    let next = sets(world).into_iter().find(|member| !policies.is_emptied(member));
+    let left: Vec<_> = sets(world).into_iter().filter(|member| !policies.is_emptied(member)).collect();
+    // The zones of a rollout group wait for one whose pods are not all Ready.
+    let is_unready = |member: &&&Member| member.pods.iter().any(|pod| !pod.ready());
+    let next = left.iter().find(is_unready).or_else(|| left.first());
     let Some(member) = next.filter(|_| !is_decided && !is_kept) else {
         let mut decision = reported(world, status, Some(Wait::Deleting), &findings, now);
         // The object is gone with this write, so that its status need not be written before.

@@ -480,7 +480,8 @@ impl<'s> Scene<'s> {
     }
 
     /// Removes sets of zones and strategies that are no longer asked for, once everything that is asked for serves. Those of a
-    /// zone that was removed go earlier where they serve nobody: the other zones of their rollout group may wait for them.
+    /// zone that was removed go earlier where they serve nobody: the other zones of their rollout group may wait for them. For
+    /// the same reason one whose pods are not all Ready comes first.
     pub(super) fn drain(&self, wanted: &BTreeSet<String>, moves: &mut Moves) {
         let surplus: Vec<_> =
             self.versions.all.iter().filter(|version| !wanted.contains(&*version.set().name)).collect();
@@ -496,7 +497,8 @@ impl<'s> Scene<'s> {
                 && !version.has_ready_pod()
         };
         let done = moves.done;
-        let Some(next) = surplus.iter().find(is_idle).or_else(|| surplus.first().filter(|_| done)) else {
+        let first = || surplus.iter().find(|version| !version.health.all_ready()).or_else(|| surplus.first());
+        let Some(next) = surplus.iter().find(is_idle).or_else(|| first().filter(|_| done)) else {
             for version in &surplus {
                 self.stay(version, moves);
             }

@@ -294,7 +294,11 @@ impl fmt::Display for Wait {
                 }
                 match elsewhere {
                     Some(pods) => {
-                        write!(f, ". Outdated pods with a running container wait for another zone: {pods}.")
+                        // A pod that was never Ready may vote in a quorum like any other that runs.
+                        write!(
+                            f,
+                            ". Outdated pods with a running container wait for another zone: {pods}. Delete one of them if it never becomes Ready."
+                        )
                     }
                     None => f.write_str("."),
                 }

@@ -119,6 +119,7 @@ fn book_one(
             let before = record.clone();
             if record.phase == RecordPhase::Requested {
                 record.phase = RecordPhase::Draining;
+                record.accepted_time = hook.expect_exit.then_some(outcome.ended);
             }
             record.attempts = 0;
             record.last_error.clear();
@@ -385,9 +386,14 @@ pub(super) fn rebind(scene: &Scene<'_>, moves: &mut Moves, record: &mut PodRecor
     let was_called = record.phase != RecordPhase::Requested || record.last_attempt_time.is_some();
     if record.phase != RecordPhase::Cancelling {
         if was_called {
-            let what = if record.pod_uid == pod.uid { "was restarted" } else { "was replaced" };
-            let name = &record.pod_name;
-            let message = format!("{name} {what} after it was called. Its hook runs again.");
+            let what = match record.phase {
+                _ if record.pod_uid != pod.uid => "was replaced after it was called",
+                RecordPhase::Draining if record.accepted_time.is_some() => {
+                    "may have exited before its hook was accepted"
+                }
+                _ => "was restarted after it was called",
+            };
+            let message = format!("{} {what}. Its hook runs again.", record.pod_name);
             moves.note(scene, Severity::Normal, "HookRestarted", message);
         }
         start_anew(record);

@@ -113,6 +113,8 @@ pub(super) fn delete(scene: &Scene<'_>, moves: &mut Moves, record: &PodRecord) -
         moves.waits.push(Wait::ViewUnconfirmed { why: Arc::clone(why) });
     } else {
         moves.deletions.extend(deletions);
+        // Claims are not watched: what became of the deletion is looked at.
+        moves.wake(later(scene.now, READ_AGAIN));
     }
     is_done
 }

@@ -1,4 +1,8 @@
 //! Hooks that make a container exit: the first exit after the call was accepted is their success.
+//!
+//! Between the last look at the pod and the answer, its container may exit by itself and be restarted, and then it is the new one
+//! that has accepted the call and is at work. So an exit counts once whatever may have accepted the call has ended, by the clock
+//! of the node. Where that cannot be said the hook runs again: a call that is made too often costs a restart.
 
 use std::sync::Arc;
 
@@ -36,7 +40,7 @@ pub(super) fn is_success(
         && scene.is_locked()
         && record.phase == RecordPhase::Draining
         && record.pod_uid == pod.uid
-        && pod.has_exited_since(&record.container_restarts);
+        && record.accepted_time.is_some_and(|at| pod.has_exited_after(&record.container_restarts, at));
     if is_success {
         record.phase = RecordPhase::Drained;
         record.drained_time = Some(scene.now);

@@ -135,6 +135,8 @@ pub struct HookOutcome {
     pub hash: Arc<str>,
     /// When the call was sent.
     pub at: Timestamp,
+    /// When it ended.
+    pub ended: Timestamp,
     pub result: HookResult,
 }
 

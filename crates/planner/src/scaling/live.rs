@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use sts_plus_api::extended::IntOrString;
 use sts_plus_api::keys;
@@ -97,14 +98,30 @@ impl<'w> LivePod<'w> {
         self.has_lock() && containers.is_some_and(|all| all.iter().all(template::has_rules))
     }
 
-    /// Whether a container has exited since it was restarted so often.
-    pub(super) fn has_exited_since(&self, restarts: &BTreeMap<String, i32>) -> bool {
+    /// Whether a container has exited since it was restarted so often, and whatever has accepted a call at that time has ended:
+    /// one that was running again by then may be the one that has accepted it.
+    pub(super) fn has_exited_after(&self, restarts: &BTreeMap<String, i32>, accepted: Timestamp) -> bool {
         let statuses = self.value.pointer(REGULAR).and_then(Value::as_array);
-        let is_over = |status: &Value| status.pointer("/state/terminated").is_some();
-        let before = |name: &str| restarts.get(name).copied().unwrap_or_default();
-        self.waits_for_lock()
-            || statuses.into_iter().flatten().any(is_over)
-            || self.restarts.iter().any(|(name, count)| *count > before(name))
+        let has_exited = |status: &&Value| {
+            let name = status.get("name").and_then(Value::as_str).unwrap_or_default();
+            let before = restarts.get(name).copied().unwrap_or_default();
+            status.pointer("/state/terminated").is_some()
+                || self.restarts.get(name).is_some_and(|count| *count > before)
+        };
+        // Pods have whole seconds. Within the second of the answer a start is not after it, and an exit is.
+        let is_after = |status: &Value| {
+            let second = |pointer: &str| {
+                let text = status.pointer(pointer).and_then(Value::as_str)?;
+                Some(text.parse::<Timestamp>().ok()?.as_second())
+            };
+            if status.pointer("/state/running").is_some() {
+                return second("/state/running/startedAt").is_some_and(|at| at > accepted.as_second());
+            }
+            let ended = second("/state/terminated/finishedAt");
+            let ended = ended.or_else(|| second("/lastState/terminated/finishedAt"));
+            ended.is_some_and(|at| at >= accepted.as_second())
+        };
+        self.waits_for_lock() || statuses.into_iter().flatten().filter(has_exited).any(is_after)
     }
 
     /// Whether no container of it has exited more than once since it was restarted so often: the first exit is the one that is

@@ -55,7 +55,9 @@ pub struct Rule {
     pub max_surge: usize,
     /// How many may be changed at the same time.
     pub parallelism: usize,
-    /// Whether survivors are restarted before doomed pods leave: the new template is what makes fewer pods sufficient.
+    /// Whether survivors are restarted before doomed pods leave: the new template is what makes fewer pods sufficient. No kind has
+    /// a field for it. The other order is right wherever doomed pods can be told to leave before the survivors are restarted; this
+    /// one is for an embedder whose old pods cannot do with fewer, and costs the same.
     pub roll_first: bool,
 }
 

@@ -33,6 +33,7 @@ pub(super) fn begun(ordinal: u32, pod: &str, hook: Option<&Hook>, now: Timestamp
         last_error: String::new(),
         start_time: now,
         deadline_exceeded: false,
+        accepted_time: None,
         drained_time: None,
         claims: None,
         last_attempt_time: None,
@@ -61,6 +62,7 @@ pub(super) fn start_anew(record: &mut PodRecord) {
     record.message.clear();
     record.last_error.clear();
     record.last_attempt_time = None;
+    record.accepted_time = None;
     forget_drain(record);
 }
 

@@ -112,6 +112,12 @@ fn without_the_version_a_pod_is_deleted_that_has_restarted_since() {
 }
 
 #[test]
+fn without_the_times_of_containers_one_that_is_at_work_is_taken_for_one_that_is_done() {
+    let model = Model { exits: true, ..locked(false, RESTART) };
+    breaks(Planted::ExitTimesNotCompared, Guarantee::Drained, &model);
+}
+
+#[test]
 fn without_retention_the_claims_of_a_pod_that_is_removed_by_force_are_lost() {
     let forced = Model { on_failure: OnFailure::Force, ..locked(false, DEADLINE) };
     breaks(Planted::ClaimsNotRetained, Guarantee::ClaimsKept, &Model { scaling_deletes: true, ..forced });

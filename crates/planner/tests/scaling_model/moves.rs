@@ -41,6 +41,8 @@ pub(crate) enum Move {
     Create(usize),
     Delete(usize),
     Start(usize),
+    /// Its container is Ready.
+    Readied(usize),
     Gone(usize),
     /// Its containers are started again, init containers first.
     Reset(usize),
@@ -157,12 +159,14 @@ impl State {
     fn answers(&self, model: &Model, next: &mut Next) {
         for (index, calling) in self.operator.calls.iter().enumerate() {
             let reached = self.pods[calling.ordinal].filter(|pod| {
-                pod.seen.life == Life::Ready && (pod.seen.uid == calling.uid || model.reuses_addresses)
+                matches!(pod.seen.life, Life::Ready | Life::Unready)
+                    && (pod.seen.uid == calling.uid || model.reuses_addresses)
             });
             let mut answered = |answer: Answer, app: Option<App>| {
                 let state = self.after(|state| {
                     let calling = state.operator.calls.remove(index);
-                    let outcome = Outcome { calling, answer };
+                    let at = state.next_time(calling.ordinal, model);
+                    let outcome = Outcome { calling, answer, at };
                     state.operator.outcomes.push(outcome);
                     state
                         .operator
@@ -183,7 +187,7 @@ impl State {
                 continue;
             };
             match (calling.call, pod.app) {
-                (Call::Prepare, App::Serving) if model.exits => {
+                (Call::Prepare, App::Serving | App::Unstarted) if model.exits => {
                     answered(Answer::Broken, Some(App::Called));
                     answered(Answer::Failed, Some(App::Called));
                 }
@@ -263,19 +267,31 @@ impl State {
                         self.after(|state| state.start(ordinal, pod, model)),
                     ));
                 }
-                Life::Ready if model.exits && pod.app == App::Called => {
+                Life::Ready | Life::Unready if model.exits && pod.app == App::Called => {
                     let exited = self.after(|state| {
-                        let seen = Seen { life: Life::Down, ..pod.seen };
+                        let ended = state.next_time(ordinal, model);
+                        let seen = Seen { life: Life::Down, ended, ..pod.seen };
                         state.pods[ordinal] = Some(Pod { seen, app: App::Done, ..pod });
                     });
                     next.push((Move::Exits(ordinal), exited));
                 }
                 Life::Ready if self.left.restarts > 0 => {
-                    let mut ended = lives(Life::Down);
-                    ended.left.restarts -= 1;
+                    let ended = self.after(|state| {
+                        state.left.restarts -= 1;
+                        let ended = state.next_time(ordinal, model);
+                        let seen = Seen { life: Life::Down, ended, ..pod.seen };
+                        state.pods[ordinal] = Some(Pod { seen, ..pod });
+                    });
                     next.push((Move::Ends(ordinal), ended));
                 }
-                Life::Ready => {}
+                Life::Ready | Life::Unready => {}
+            }
+            if pod.seen.life == Life::Unready {
+                let mut ready = lives(Life::Ready);
+                if let Some(pod) = ready.pods[ordinal].as_mut().filter(|pod| pod.app == App::Unstarted) {
+                    pod.app = App::Serving;
+                }
+                next.push((Move::Readied(ordinal), ready));
             }
             if model.is_locked() && pod.mounted != (self.lock.keys & 1 << ordinal != 0) {
                 let synced = self.after(|state| {
@@ -296,7 +312,8 @@ impl State {
     }
 
     fn create(&mut self, ordinal: usize, mounted: bool) {
-        let seen = Seen { uid: self.fresh_uid(ordinal), restarts: 0, life: Life::Pending };
+        let uid = self.fresh_uid(ordinal);
+        let seen = Seen { uid, restarts: 0, life: Life::Pending, started: 0, ended: 0 };
         self.pods[ordinal] = Some(Pod { seen, app: App::Unstarted, mounted });
         if self.claims[ordinal].is_none() {
             self.claims[ordinal] = Some(self.fresh_claim(ordinal));
@@ -307,8 +324,19 @@ impl State {
     fn start(&mut self, ordinal: usize, pod: Pod, model: &Model) {
         let is_first = pod.seen.life == Life::Pending;
         let restarts = pod.seen.restarts + u8::from(!is_first);
-        let seen = Seen { restarts, life: Life::Ready, ..pod.seen };
-        self.pods[ordinal] = Some(Pod { seen, app: App::Serving, ..pod });
+        // One whose call ends it is called while it is not Ready, too. Before it is it has nothing to lose but what was left.
+        let (life, app) = match pod.app {
+            _ if !model.exits => (Life::Ready, App::Serving),
+            App::Done => {
+                self.left_behind[ordinal] = App::Done;
+                (Life::Unready, App::Unstarted)
+            }
+            App::Unstarted => (Life::Unready, App::Unstarted),
+            App::Serving | App::Called => (Life::Unready, App::Serving),
+        };
+        let started = self.next_time(ordinal, model);
+        let seen = Seen { restarts, life, started, ..pod.seen };
+        self.pods[ordinal] = Some(Pod { seen, app, ..pod });
         self.stays_prepared[ordinal] = false;
         let record = self.policy.and_then(|policy| policy.status.leaving[ordinal]);
         let is_fenced = |record: Record| {

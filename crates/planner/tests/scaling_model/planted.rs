@@ -32,6 +32,8 @@ pub(crate) enum Planted {
     KeyNotRestored,
     /// A drained pod is deleted whatever became of it.
     DeletedUnchecked,
+    /// When containers were started, and have ended, is not looked at.
+    ExitTimesNotCompared,
     /// Nothing is told to keep the claims of pods that are removed by force.
     ClaimsNotRetained,
     /// A pod that is removed by force counts as drained.

@@ -1,7 +1,7 @@
 //! Numbers of which only equality matters are renamed in every state, so that states that differ in nothing else are one state and
 //! there are finitely many.
 
-use crate::state::{ORDINALS, Record, Request, Seen, State, Status, To, Write};
+use crate::state::{Model, ORDINALS, Record, Request, Seen, State, Status, To, Write};
 
 /// Restarts are told apart as 0, as equal, as one more and as more than that.
 const FAR: u8 = 2;
@@ -61,6 +61,18 @@ impl State {
         self.each_record(ordinal, &mut |record| name(&mut record.restarts));
     }
 
+    /// Hands out every time of an ordinal that anybody remembers.
+    fn each_time(&mut self, ordinal: usize, name: Name<'_>) {
+        self.each_seen(ordinal, &mut |seen| {
+            name(&mut seen.started);
+            name(&mut seen.ended);
+        });
+        self.each_record(ordinal, &mut |record| record.accepted.iter_mut().for_each(&mut *name));
+        let outcomes = self.operator.outcomes.iter_mut();
+        let of_ordinal = outcomes.filter(|outcome| outcome.calling.ordinal == ordinal);
+        of_ordinal.for_each(|outcome| name(&mut outcome.at));
+    }
+
     fn each_claim(&mut self, ordinal: usize, name: Name<'_>) {
         self.claims[ordinal].iter_mut().for_each(&mut *name);
         self.each_record(ordinal, &mut |record| record.claim.iter_mut().flatten().for_each(&mut *name));
@@ -102,6 +114,13 @@ impl State {
         fresh
     }
 
+    /// A time after all that anybody remembers.
+    pub(crate) fn next_time(&mut self, ordinal: usize, model: &Model) -> u8 {
+        let mut next = 0;
+        self.each_time(ordinal, &mut |time| next = next.max(*time + 1));
+        if model.exits { next } else { 0 }
+    }
+
     /// A claim that nobody remembers.
     pub(crate) fn fresh_claim(&mut self, ordinal: usize) -> u8 {
         let mut fresh = 0;
@@ -114,6 +133,7 @@ impl State {
         for ordinal in 0..ORDINALS {
             self.rank(&mut |state, name| state.each_uid(ordinal, name));
             self.rank(&mut |state, name| state.each_claim(ordinal, name));
+            self.rank(&mut |state, name| state.each_time(ordinal, name));
             let mut used = 1;
             self.each_restarts(ordinal, &mut |restarts| used |= bit(*restarts));
             self.each_restarts(ordinal, &mut |restarts| *restarts = closer(used, *restarts));

@@ -103,6 +103,8 @@ pub(crate) enum Life {
     Pending,
     /// Its containers have run, and its init containers run again.
     Again,
+    /// Its container runs, and is not Ready since it was started. Only where calls end containers.
+    Unready,
     Ready,
     /// Its container has ended.
     Down,
@@ -115,12 +117,15 @@ pub(crate) struct Seen {
     pub(crate) uid: u8,
     pub(crate) restarts: u8,
     pub(crate) life: Life,
+    /// When its container was started, and has ended, last. Times are told apart only where calls end containers.
+    pub(crate) started: u8,
+    pub(crate) ended: u8,
 }
 
 /// What the application in a pod has done since it started last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum App {
-    /// It has never run in this pod.
+    /// It has never run in this pod, or runs again and has not served since.
     Unstarted,
     Serving,
     /// It was called, and is not done.
@@ -212,6 +217,8 @@ pub(crate) struct Record {
     pub(crate) restarts: u8,
     pub(crate) phase: RecordPhase,
     pub(crate) exceeded: bool,
+    /// When its call was accepted.
+    pub(crate) accepted: Option<u8>,
     /// Whether its hook has succeeded.
     pub(crate) drained: bool,
     /// The claim that is deleted with it, once that is recorded.
@@ -284,6 +291,7 @@ pub(crate) struct Calling {
 pub(crate) struct Outcome {
     pub(crate) calling: Calling,
     pub(crate) answer: Answer,
+    pub(crate) at: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -353,8 +361,8 @@ pub(crate) struct State {
 impl State {
     /// A set whose policy has just been changed, all of it seen.
     pub(crate) fn initial(model: &Model) -> Self {
-        let pod =
-            Pod { seen: Seen { uid: 0, restarts: 0, life: Life::Ready }, app: App::Serving, mounted: true };
+        let seen = Seen { uid: 0, restarts: 0, life: Life::Ready, started: 0, ended: 0 };
+        let pod = Pod { seen, app: App::Serving, mounted: true };
         let is_there = |ordinal: usize| ordinal < usize::from(model.replicas);
         let pods: Pods = std::array::from_fn(|ordinal| is_there(ordinal).then_some(pod));
         let set = Set {

@@ -102,6 +102,11 @@ fn now() -> Timestamp {
     Timestamp::from_second(1_750_000_000).unwrap()
 }
 
+/// What stands for the number of a time: all are before now, and a second apart.
+fn time(number: u8) -> Timestamp {
+    ago(300) + SignedDuration::from_secs(number.into())
+}
+
 fn ago(seconds: i64) -> Timestamp {
     now() - SignedDuration::from_secs(seconds)
 }
@@ -219,7 +224,11 @@ impl Planner {
             (Some(Planted::RestartsNotCompared), Some(record)) => seen.restarts = record.restarts,
             _ => {}
         }
-        Some(live(ordinal, seen, self.model.fence))
+        let times = match self.planted {
+            Some(Planted::ExitTimesNotCompared) => (now(), now()),
+            _ => (time(seen.started), time(seen.ended)),
+        };
+        Some(live(ordinal, seen, times, self.model.fence))
     }
 
     /// The set as the API server has it.
@@ -354,7 +363,7 @@ impl Planner {
     fn pod(&self, ordinal: usize, seen: Seen) -> PodRow {
         let names = &self.names;
         let is_started = !matches!(seen.life, Life::Pending | Life::Again);
-        let runs = matches!(seen.life, Life::Ready | Life::Terminating);
+        let is_ready = matches!(seen.life, Life::Ready | Life::Terminating);
         PodRow {
             namespace: Arc::clone(&names.namespace),
             name: format!("{WEB}-{ordinal}").into(),
@@ -364,11 +373,11 @@ impl Planner {
             revision: Some(REVISION.into()),
             labels: Arc::clone(&names.labels),
             phase: if is_started { Phase::Running } else { Phase::Pending },
-            ready_since: runs.then(|| ago(3600)),
+            ready_since: is_ready.then(|| ago(3600)),
             terminating: seen.life == Life::Terminating,
             waiting: None,
             terminated_restarts: None,
-            running: runs,
+            running: is_ready || seen.life == Life::Unready,
             named: true,
             numbered: false,
             ip: None,
@@ -403,12 +412,13 @@ fn kept((ordinal, record): (usize, &Option<Record>)) -> Option<(usize, u8, Call)
 }
 
 fn outcome_of(outcome: &Outcome, hash: &Arc<str>) -> HookOutcome {
-    let Outcome { calling, answer } = outcome;
+    let Outcome { calling, answer, at } = outcome;
     HookOutcome {
         uid: uid_of(calling.ordinal, calling.uid).into(),
         call: calling.call,
         hash: Arc::clone(hash),
         at: if calling.overdue { ago(DEADLINE_SECONDS + 90) } else { ago(5) },
+        ended: time(*at),
         result: match answer {
             Answer::Done => HookResult::Done,
             Answer::Pending => HookResult::Pending { message: "".into(), retry_after: None },
@@ -495,6 +505,7 @@ fn status(look: &Look, hash: &Arc<str>, model: &Model) -> ScalingPolicyStatus {
             last_error: String::new(),
             start_time: if record.overdue { ago(DEADLINE_SECONDS + 100) } else { ago(20) },
             deadline_exceeded: record.exceeded,
+            accepted_time: record.accepted.map(time),
             drained_time: has_drained(&record).then(|| ago(3)),
             claims: record.claim.map(|claim| {
                 let named =
@@ -527,6 +538,9 @@ fn reduced(status: &ScalingPolicyStatus) -> Status {
             restarts: u8::try_from(restarts).unwrap(),
             phase: record.phase,
             exceeded: record.deadline_exceeded,
+            accepted: record
+                .accepted_time
+                .map(|at| u8::try_from(at.as_second() - time(0).as_second()).unwrap()),
             drained: record.drained_time.is_some(),
             claim: record
                 .claims
@@ -549,13 +563,14 @@ fn reduced(status: &ScalingPolicyStatus) -> Status {
 }
 
 /// A pod as the API server has it.
-fn live(ordinal: usize, seen: Seen, fence: Fence) -> Value {
+fn live(ordinal: usize, seen: Seen, (started, ended): (Timestamp, Timestamp), fence: Fence) -> Value {
     let is_waiting = matches!(seen.life, Life::Pending | Life::Again);
-    let runs = matches!(seen.life, Life::Ready | Life::Terminating);
-    let state = if runs { json!({ "running": {} }) } else { json!({ "waiting": {} }) };
+    let runs = matches!(seen.life, Life::Ready | Life::Unready | Life::Terminating);
+    let ended = json!({ "terminated": { "finishedAt": ended } });
+    let state = if runs { json!({ "running": { "startedAt": started } }) } else { json!({ "waiting": {} }) };
     let has_run = seen.restarts > 0 || seen.life == Life::Again;
-    let last = if has_run { json!({ "terminated": {} }) } else { json!({}) };
-    let state = if seen.life == Life::Down { json!({ "terminated": {} }) } else { state };
+    let last = if has_run { ended.clone() } else { json!({}) };
+    let state = if seen.life == Life::Down { ended } else { state };
     let lock = if is_waiting { json!({ "waiting": {} }) } else { json!({ "terminated": { "exitCode": 0 } }) };
     let locks = if fence == Fence::None { json!([]) } else { json!([{ "name": keys::LOCK }]) };
     let rule = |operator: &str| json!({ "action": "RestartAllContainers", "exitCodes": { "operator": operator, "values": [0] } });

@@ -7,6 +7,8 @@
 //! | 8081 | `GET /records` | what it holds in memory, an id per line |
 //! | 8081 | `POST /shutdown` | takes no further record, writes those in memory to the volume, answers 200; with `exit` as its argument it then ends |
 //!
+//! With a number of seconds as its second argument it takes no record before that time, as a store that reads its volume first.
+//!
 //! A process that ends without that call loses what it holds, as a store does whose memory is its only copy.
 
 use std::collections::BTreeSet;
@@ -38,17 +40,28 @@ const EXIT: &str = "exit";
 #[derive(Default)]
 struct Store {
     records: BTreeSet<String>,
+    is_open: bool,
     is_drained: bool,
+}
+
+impl Store {
+    fn takes_records(&self) -> bool {
+        self.is_open && !self.is_drained
+    }
 }
 
 type Shared = Arc<Mutex<Store>>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let exits = std::env::args().nth(1).is_some_and(|argument| argument == EXIT);
+    let opens_after = std::env::args().nth(2).map_or(Ok(0), |seconds| seconds.parse())?;
     let store = Shared::default();
-    let (data, admin) = (listen(DATA)?, listen(ADMIN)?);
+    let admin = listen(ADMIN)?;
     let taking = Arc::clone(&store);
     thread::spawn(move || {
+        thread::sleep(Duration::from_secs(opens_after));
+        let Ok(data) = listen(DATA) else { std::process::exit(1) };
+        lock(&taking).is_open = true;
         for stream in data.incoming().flatten() {
             // Nobody hears from a store that is drained: the port is closed when this ends.
             if lock(&taking).is_drained {
@@ -118,8 +131,8 @@ fn take(store: &Shared, mut stream: TcpStream) {
 fn answer(store: &Shared, line: &str, stream: &mut TcpStream, exits: bool) -> io::Result<()> {
     let mut words = line.split(' ');
     match (words.next(), words.next()) {
-        (Some("GET"), Some("/ready")) if lock(store).is_drained => {
-            say(stream, "503 Service Unavailable", DRAINED)
+        (Some("GET"), Some("/ready")) if !lock(store).takes_records() => {
+            say(stream, "503 Service Unavailable", "")
         }
         (Some("GET"), Some("/ready")) => say(stream, "200 OK", ""),
         (Some("GET"), Some("/records")) => {

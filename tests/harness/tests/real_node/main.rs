@@ -151,7 +151,19 @@ fn trials(cluster: &Arc<Result<Cluster, Unavailable>>) -> Vec<Trial> {
                 if let Err(reason) = &cluster.sts_plus {
                     return cannot_run(reason);
                 }
-                store::scaled_under_load(&cluster.node).await;
+                store::scaled_under_load(&cluster.node, store::Kind::Stays).await;
+                Ok(Completion::Completed)
+            },
+        ),
+        trial(
+            "a_b9_7_a_store_that_exits_with_its_hook_loses_no_acknowledged_record_and_no_drained_pod_answers",
+            cluster,
+            async |cluster| {
+                if let Err(reason) = &cluster.sts_plus {
+                    return cannot_run(reason);
+                }
+                store::scaled_under_load(&cluster.node, store::Kind::ExitsByRule).await;
+                store::scaled_under_load(&cluster.node, store::Kind::ExitsInPlace).await;
                 Ok(Completion::Completed)
             },
         ),

@@ -1,5 +1,6 @@
 //! A store whose only copy of its newest records is in memory: it is scaled by a policy whose hook has it write them to its
-//! volume, under load, and every record that a client has had acknowledged is there afterwards.
+//! volume, under load, and every record that a client has had acknowledged is there afterwards. A store that ends with its hook
+//! is held by the lock: with the restart rule, and without it by the deletion of its pod.
 
 use std::{
     fs,
@@ -28,12 +29,12 @@ use tokio::{
 
 use crate::{
     DEADLINE,
+    fleet::is_ready,
     operator::{install, pods, ready_pods},
     stages::Stages,
     workload::{CONTAINER, fetch},
 };
 
-const NAMESPACE: &str = "store";
 const SET: &str = "store";
 const IMAGE: &str = "localhost/store:1";
 const KIND: &str = "scalingpolicies.sts.plus";
@@ -46,7 +47,7 @@ const DRAINED: &str = "drained ";
 
 /// The numbers of pods, one after the other.
 const STEPS: [usize; 4] = [3, 2, 3, 1];
-/// How often each pod is drained on the way.
+/// How often each pod leaves on the way.
 const DRAINS: [usize; 3] = [0, 1, 2];
 /// What each pod acknowledges before the next step.
 const LOAD: usize = 20;
@@ -57,51 +58,94 @@ pub(crate) fn image() -> Image {
     Image::new(IMAGE, &["/store"], &[]).program("/store", Path::new(env!("CARGO_BIN_EXE_store"))).unwrap()
 }
 
-pub(crate) async fn scaled_under_load(node: &RealNode) {
-    let mut stages = Stages::begin("a store under load");
+/// How a store ends that is drained, each in a namespace of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It runs on until its pod is deleted.
+    Stays,
+    /// It exits, and all containers of its pod are restarted, the lock first.
+    ExitsByRule,
+    /// It exits, and its container is restarted in place: it says so itself, so it gets no rule.
+    ExitsInPlace,
+}
+
+impl Kind {
+    fn namespace(self) -> &'static str {
+        match self {
+            Self::Stays => "store",
+            Self::ExitsByRule => "store-rule",
+            Self::ExitsInPlace => "store-in-place",
+        }
+    }
+
+    /// Whether a pod is written to. A container that is restarted in place would serve until its pod is deleted, so only there
+    /// the client looks whether it is Ready and stays, as a Service does.
+    fn is_written_to(self, pod: &Pod) -> bool {
+        self != Self::ExitsInPlace || is_ready(pod) && pod.metadata.deletion_timestamp.is_none()
+    }
+
+    fn exits(self) -> bool {
+        self != Self::Stays
+    }
+}
+
+pub(crate) async fn scaled_under_load(node: &RealNode, kind: Kind) {
+    let namespace = kind.namespace();
+    let mut stages = Stages::begin(match kind {
+        Kind::Stays => "a store under load",
+        Kind::ExitsByRule => "a store that exits, with the restart rule",
+        Kind::ExitsInPlace => "a store that exits, without the rule",
+    });
     install(node).await;
     node.kubectl(&["wait", "--for=condition=Established", "--timeout=2m", "crd", KIND]).await.unwrap();
     // Volumes of the test itself, since what kube-controller-manager provisions is not in the sandbox.
     let folder = TempDir::new().unwrap();
-    node.control_plane().create_namespace(NAMESPACE).await.unwrap();
-    node.kubectl_with(&["apply", "-f", "-"], &objects(folder.path()).to_string()).await.unwrap();
+    node.control_plane().create_namespace(namespace).await.unwrap();
+    node.kubectl_with(&["apply", "-f", "-"], &objects(folder.path(), kind).to_string()).await.unwrap();
+    if kind.exits() {
+        // The lock rolls the pods, which hold nothing yet.
+        scaled(node, kind, STEPS[0]).await;
+        let set = node.kubectl(&["-n", namespace, "get", "statefulset", SET, "-o", "json"]).await.unwrap();
+        assert_eq!(set.contains("RestartAllContainers"), kind == Kind::ExitsByRule, "{set}");
+    }
 
     let client = Client::default();
     let story = async {
         for replicas in STEPS {
             let replicas_flag = format!("--replicas={replicas}");
-            node.kubectl(&["-n", NAMESPACE, "scale", "scp", SET, &replicas_flag]).await.unwrap();
-            scaled(node, replicas).await;
-            client.is_acknowledged_by_all(node, replicas).await;
+            node.kubectl(&["-n", namespace, "scale", "scp", SET, &replicas_flag]).await.unwrap();
+            scaled(node, kind, replicas).await;
+            client.is_acknowledged_by_all(node, kind, replicas).await;
             stages.end(&format!("{replicas} pods, and records in each"));
         }
         client.stop();
     };
-    tokio::join!(client.write(pods(node, NAMESPACE)), story);
-    nothing_is_lost(node, &client.acknowledged()).await;
+    tokio::join!(client.write(pods(node, namespace), kind), story);
+    nothing_is_lost(node, kind, &client.acknowledged()).await;
     stages.end("every acknowledged record is there");
-    node.kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]).await.unwrap();
+    node.kubectl(&["delete", "namespace", namespace, "--wait=false"]).await.unwrap();
 }
 
 /// The volumes, the set with as many pods as the first step has, and its policy.
-fn objects(folder: &Path) -> Value {
+fn objects(folder: &Path, kind: Kind) -> Value {
+    let namespace = kind.namespace();
     let volume = |ordinal: usize| {
         json!({
             "apiVersion": "v1",
             "kind": "PersistentVolume",
-            "metadata": {"name": format!("{NAMESPACE}-{ordinal}")},
+            "metadata": {"name": format!("{namespace}-{ordinal}")},
             "spec": {
-                "storageClassName": NAMESPACE,
+                "storageClassName": namespace,
                 "capacity": {"storage": "1Mi"},
                 "accessModes": ["ReadWriteOnce"],
                 "hostPath": {"path": folder.join(ordinal.to_string()), "type": "DirectoryOrCreate"},
             },
         })
     };
-    let set = json!({
+    let mut set = json!({
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": {"namespace": NAMESPACE, "name": SET},
+        "metadata": {"namespace": namespace, "name": SET},
         "spec": {
             "replicas": STEPS[0],
             "serviceName": SET,
@@ -130,31 +174,45 @@ fn objects(folder: &Path) -> Value {
             "volumeClaimTemplates": [{
                 "metadata": {"name": "data"},
                 "spec": {
-                    "storageClassName": NAMESPACE,
+                    "storageClassName": namespace,
                     "accessModes": ["ReadWriteOnce"],
                     "resources": {"requests": {"storage": "1Mi"}},
                 },
             }],
         },
     });
-    let policy = json!({
+    let container = &mut set["spec"]["template"]["spec"]["containers"][0];
+    if kind.exits() {
+        container["args"] = json!(["exit"]);
+    }
+    if kind == Kind::ExitsInPlace {
+        // What says that a container is not Ready arrives later than it may run again, so it takes its time, as a store does.
+        container["args"] = json!(["exit", "5"]);
+        container["restartPolicy"] = json!("Always");
+    }
+    let mut policy = json!({
         "apiVersion": "sts.plus/v1alpha1",
         "kind": "ScalingPolicy",
-        "metadata": {"namespace": NAMESPACE, "name": SET},
+        "metadata": {"namespace": namespace, "name": SET},
         "spec": {
             "targetRef": {"name": SET},
             "replicas": STEPS[0],
             "scaleDown": {"hook": {"http": {"path": "/shutdown", "port": "admin"}}},
         },
     });
+    if kind.exits() {
+        policy["spec"]["scaleDown"]["fence"] = json!("Lock");
+        policy["spec"]["scaleDown"]["hook"]["expectExit"] = json!(true);
+    }
     let items = (0..DRAINS.len()).map(volume).chain([set, policy]);
     json!({"apiVersion": "v1", "kind": "List", "items": items.collect::<Vec<_>>()})
 }
 
 /// Waits until the policy is content with so many pods, and they are Ready.
-async fn scaled(node: &RealNode, replicas: usize) {
+async fn scaled(node: &RealNode, kind: Kind, replicas: usize) {
+    let namespace = kind.namespace();
     until(DEADLINE, format!("the policy to be content with {replicas} pods"), || async {
-        let policy = node.kubectl(&["-n", NAMESPACE, "get", "scp", SET, "-o", "json"]).await?;
+        let policy = node.kubectl(&["-n", namespace, "get", "scp", SET, "-o", "json"]).await?;
         let policy: Value = serde_json::from_str(&policy)?;
         let status = &policy["status"];
         let mut conditions = status["conditions"].as_array().into_iter().flatten();
@@ -164,10 +222,11 @@ async fn scaled(node: &RealNode, replicas: usize) {
                 && condition["observedGeneration"] == policy["metadata"]["generation"]
         });
         let is_scaled = status["replicas"] == replicas && status["readyReplicas"] == replicas;
-        if is_ready && is_scaled { Ok(()) } else { Err(NotYet::saw(status)) }
+        let is_locked = !kind.exits() || status["lock"]["templateGeneration"].is_i64();
+        if is_ready && is_scaled && is_locked { Ok(()) } else { Err(NotYet::saw(status)) }
     })
     .await;
-    ready_pods(node, NAMESPACE, replicas).await;
+    ready_pods(node, namespace, replicas).await;
 }
 
 /// A record that a pod has acknowledged.
@@ -180,7 +239,7 @@ struct Acknowledged {
     sent: u128,
 }
 
-/// Writes to every pod that has an address, whatever else is known of it.
+/// Writes to every pod that has an address, whatever else is known of it: see [`Kind::is_written_to`].
 #[derive(Default)]
 struct Client {
     next: AtomicUsize,
@@ -189,10 +248,11 @@ struct Client {
 }
 
 impl Client {
-    async fn write(&self, pods: Api<Pod>) {
+    async fn write(&self, pods: Api<Pod>, kind: Kind) {
         while !self.is_stopped.load(Ordering::Relaxed) {
             let found = pods.list(&ListParams::default()).await.unwrap();
-            join_all(found.items.iter().map(|pod| self.write_to(pod))).await;
+            let pods = found.items.iter().filter(|pod| kind.is_written_to(pod));
+            join_all(pods.map(|pod| self.write_to(pod))).await;
         }
     }
 
@@ -221,8 +281,8 @@ impl Client {
     }
 
     /// Waits until each of so many pods has acknowledged enough.
-    async fn is_acknowledged_by_all(&self, node: &RealNode, replicas: usize) {
-        let pods = ready_pods(node, NAMESPACE, replicas).await;
+    async fn is_acknowledged_by_all(&self, node: &RealNode, kind: Kind, replicas: usize) {
+        let pods = ready_pods(node, kind.namespace(), replicas).await;
         let uids: Vec<_> = pods.iter().map(|pod| pod.uid().unwrap()).collect();
         until(DEADLINE, format!("{LOAD} records in each of {replicas} pods"), || async {
             let acknowledged = self.acknowledged();
@@ -251,8 +311,8 @@ struct Drain {
 
 /// Each acknowledged record is on the volume of its pod, from a drain after it was sent, or in the memory of a pod that is
 /// still there.
-async fn nothing_is_lost(node: &RealNode, acknowledged: &[Acknowledged]) {
-    let left = ready_pods(node, NAMESPACE, STEPS[STEPS.len() - 1]).await;
+async fn nothing_is_lost(node: &RealNode, kind: Kind, acknowledged: &[Acknowledged]) {
+    let left = ready_pods(node, kind.namespace(), STEPS[STEPS.len() - 1]).await;
     let mut held = Vec::new();
     for pod in &left {
         let records = fetch(pod, ADMIN, "/records").await.unwrap();
@@ -260,8 +320,13 @@ async fn nothing_is_lost(node: &RealNode, acknowledged: &[Acknowledged]) {
     }
     for (ordinal, times) in DRAINS.into_iter().enumerate() {
         let pod = format!("{SET}-{ordinal}");
-        let drains = drains(&volume(node, &pod).await.join(FILE));
-        assert_eq!(drains.len(), times, "{pod} is called once each time that it leaves");
+        let drains = drains(&volume(node, kind, &pod).await.join(FILE));
+        if kind == Kind::ExitsInPlace {
+            // A container that runs again before its pod is deleted may be called again.
+            assert!(drains.len() >= times, "{pod} is called each time that it leaves: {}", drains.len());
+        } else {
+            assert_eq!(drains.len(), times, "{pod} is called once each time that it leaves");
+        }
         let own: Vec<_> = acknowledged.iter().filter(|record| record.pod == pod).collect();
         assert!(own.len() >= LOAD * (times + usize::from(ordinal == 0)), "{pod}: {}", own.len());
         for record in own {
@@ -289,9 +354,9 @@ fn drains(file: &Path) -> Vec<Drain> {
 }
 
 /// Where the volume of a pod is.
-async fn volume(node: &RealNode, pod: &str) -> PathBuf {
+async fn volume(node: &RealNode, kind: Kind, pod: &str) -> PathBuf {
     let client = node.control_plane().admin();
-    let claims = Api::<PersistentVolumeClaim>::namespaced(client.clone(), NAMESPACE);
+    let claims = Api::<PersistentVolumeClaim>::namespaced(client.clone(), kind.namespace());
     let claim = claims.get(&format!("data-{pod}")).await.unwrap();
     let volume = claim.spec.unwrap().volume_name.unwrap();
     Api::<PersistentVolume>::all(client)

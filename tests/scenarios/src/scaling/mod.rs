@@ -13,6 +13,7 @@ mod b9;
 mod bad_input;
 mod calls;
 mod crash;
+mod crash_locked;
 mod deletion;
 mod examples;
 mod foreign;
@@ -64,6 +65,7 @@ pub fn all() -> Vec<Scenario> {
         bad_input::all(),
         examples::all(),
         guard::all(),
+        crash_locked::all(),
     ]
     .concat()
 }

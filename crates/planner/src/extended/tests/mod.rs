@@ -9,6 +9,7 @@ mod hostile;
 mod orphans;
 mod promotion;
 mod random;
+mod random_scaled;
 mod render;
 mod rows;
 mod scaled;

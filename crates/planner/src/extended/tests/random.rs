@@ -26,7 +26,7 @@ const IMAGES: [&str; 5] = ["a", "b", "c", "bad-1", "bad-2"];
 const ZONES: [&[&str]; 5] = [&[], &["z1"], &["z1", "z2"], &["z2", "z3"], &["z3", "z2", "z1"]];
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+pub(super) enum Step {
     /// A pass that crashes after so many writes.
     Pass(usize),
     /// Remember the view, to act on it later.
@@ -54,7 +54,7 @@ enum Step {
     Restart,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(super) fn step() -> impl Strategy<Value = Step> {
     let pick = || 0..100_usize;
     prop_oneof![
         20 => (0..8_usize).prop_map(Step::Pass),
@@ -82,18 +82,18 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-struct History {
-    cluster: Cluster,
-    view: Option<Box<Cluster>>,
+pub(super) struct History {
+    pub(super) cluster: Cluster,
+    pub(super) view: Option<Box<Cluster>>,
 }
 
-fn nth<T: Clone>(items: impl Iterator<Item = T>, number: usize) -> Option<T> {
+pub(super) fn nth<T: Clone>(items: impl Iterator<Item = T>, number: usize) -> Option<T> {
     let items: Vec<_> = items.collect();
     number.checked_rem(items.len()).map(|number| items[number].clone())
 }
 
 impl History {
-    fn step(&mut self, step: Step) {
+    pub(super) fn step(&mut self, step: Step) {
         let cluster = &mut self.cluster;
         match step {
             Step::Pass(most) => {
@@ -197,7 +197,7 @@ fn own(cluster: &Cluster) -> Vec<String> {
 }
 
 /// With good content and nobody interfering the object reaches its goal and rests there.
-fn reaches_its_goal(mut cluster: Cluster, image: &str) {
+pub(super) fn reaches_its_goal(mut cluster: Cluster, image: &str) {
     cluster.unconfirmed = false;
     cluster.passes = |_| true;
     cluster.set_field("/paused", json!(false));
@@ -228,10 +228,23 @@ fn reaches_its_goal(mut cluster: Cluster, image: &str) {
     assert_eq!(cluster.active_pods().len(), usize::from(spec.replicas > 0));
     cluster.log.clear();
     assert_eq!((cluster.pass_of(usize::MAX), &*cluster.log), (0, &[][..]), "it rests");
+    assert!(!cluster.scale_all(usize::MAX), "its policies rest, too");
     assert!(cluster.sets.contains_key("foo-other"));
 }
 
-fn begin(blue_green: bool, zones: usize, min_ready: Option<u32>) -> Cluster {
+fn begin(start: Start) -> Cluster {
+    begin_with(start, &json!({}))
+}
+
+/// How an object is at first: whether it is blue/green, its zones, and how many pods a version needs.
+pub(super) type Start = (bool, usize, Option<u32>);
+
+pub(super) fn start() -> impl Strategy<Value = Start> {
+    (any::<bool>(), 0..ZONES.len(), prop::option::of(1..3_u32))
+}
+
+/// An object that is at its goal, with other fields of its spec, and a set of somebody else.
+pub(super) fn begin_with((blue_green, zones, min_ready): Start, fields: &Value) -> Cluster {
     let kind = if blue_green { "BlueGreen" } else { "InPlace" };
     let mut spec = json!({
         "template": template("a", 2), "zones": ZONES[zones], "paused": false,
@@ -241,6 +254,7 @@ fn begin(blue_green: bool, zones: usize, min_ready: Option<u32>) -> Cluster {
     if let Some(min_ready) = min_ready {
         spec["updateStrategy"]["blueGreen"]["minReady"] = Value::from(min_ready);
     }
+    spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     let mut cluster = Cluster::new(Group::StsPlus, spec);
     cluster.settle();
     // Another object's set that looks like ours.
@@ -264,10 +278,9 @@ fn d_i7_i9_i11_random_histories_lose_nothing_and_end_at_the_goal() {
         failure_persistence: None,
         ..Config::default()
     };
-    let start = (any::<bool>(), 0..ZONES.len(), prop::option::of(1..3_u32));
-    let histories = (start, prop::collection::vec(step(), 0..STEPS));
-    let outcome = TestRunner::new(config).run(&histories, |((blue_green, zones, min_ready), steps)| {
-        let mut history = History { cluster: begin(blue_green, zones, min_ready), view: None };
+    let histories = (start(), prop::collection::vec(step(), 0..STEPS));
+    let outcome = TestRunner::new(config).run(&histories, |(start, steps)| {
+        let mut history = History { cluster: begin(start), view: None };
         for step in steps {
             history.step(step);
         }

@@ -505,3 +505,69 @@ fn a_fields_that_ask_for_nothing_more_than_a_number_make_no_policy() {
         assert!(cluster.scaling.policies.is_empty());
     }
 }
+
+#[test]
+fn a_b9_19_i9_the_broken_pods_of_a_version_that_is_given_up_do_not_wait_for_each_other() {
+    with_and_without_restarts(|| {
+        let mut hook = hook();
+        (hook["deadlineSeconds"], hook["onFailure"]) = (json!(60), json!("Force"));
+        let fields = json!({ "updateStrategy": { "type": "BlueGreen" }, "scaleDown": { "maxConcurrent": 1, "hook": hook } });
+        let mut cluster = started(3, &fields);
+        change(&mut cluster, "bad", 3);
+        cluster.settle();
+        assert_eq!(cluster.pods["foo-v2-2"].waiting, Some(Waiting::CrashLoopBackOff));
+        change(&mut cluster, "a", 3);
+        for _ in 0..4 {
+            cluster.settle();
+            cluster.now += SignedDuration::from_secs(61);
+        }
+        assert_eq!(
+            cluster.scaling.removed,
+            ["foo-v2-2", "foo-v2-1", "foo-v2-0"],
+            "{:#?}",
+            cluster.row.status
+        );
+        assert_eq!((cluster.pods.len(), reason(&cluster)), (3, "AsRequested".to_owned()));
+    });
+}
+
+/// An object with two zones, of which the second one is broken.
+fn with_a_broken_zone() -> Cluster {
+    let mut hook = hook();
+    (hook["deadlineSeconds"], hook["onFailure"]) = (json!(60), json!("Force"));
+    let fields = json!({ "zones": ["z1", "z2"], "scaleDown": { "hook": hook }, "deletionPolicy": "Drain" });
+    let mut cluster = started(2, &fields);
+    cluster.becomes = |set, _| set != "foo-z1";
+    cluster.delete_by_hand("foo-z1");
+    cluster.settle();
+    assert_eq!(cluster.pods["foo-z1-1"].waiting, Some(Waiting::CrashLoopBackOff));
+    cluster
+}
+
+#[test]
+fn a_i9_a_broken_zone_leaves_first_when_all_zones_are_removed() {
+    with_and_without_restarts(|| {
+        let mut cluster = with_a_broken_zone();
+        cluster.set_field("/zones", json!([]));
+        for _ in 0..4 {
+            cluster.settle();
+            cluster.now += SignedDuration::from_secs(61);
+        }
+        assert_eq!(cluster.scaling.removed, ["foo-z1-1", "foo-z1-0", "foo-z0-1", "foo-z0-0"]);
+        assert_eq!((cluster.names(), reason(&cluster)), (vec!["foo"], "AsRequested".to_owned()));
+    });
+}
+
+#[test]
+fn a_i9_a_broken_zone_leaves_first_when_the_object_is_deleted() {
+    with_and_without_restarts(|| {
+        let mut cluster = with_a_broken_zone();
+        cluster.row.deleting = true;
+        for _ in 0..4 {
+            cluster.settle();
+            cluster.now += SignedDuration::from_secs(61);
+        }
+        assert_eq!(cluster.scaling.removed, ["foo-z1-1", "foo-z1-0", "foo-z0-1", "foo-z0-0"]);
+        assert!(cluster.row.finalizers.is_empty() && cluster.pods.is_empty());
+    });
+}

@@ -252,7 +252,11 @@ impl Cluster {
             for object in asked {
                 let found = match object.kind {
                     Kind::Pod => self.live_pod(&object.name),
-                    _ => self.sets.get(&*object.name).map(|(_, live)| live.clone()),
+                    _ => self.sets.get(&*object.name).map(|(set, live)| {
+                        let mut live = live.clone();
+                        live["metadata"]["resourceVersion"] = json!(set.resource_version);
+                        live
+                    }),
                 };
                 world.reads.insert(object, found);
             }
@@ -320,6 +324,7 @@ impl Cluster {
             call: request.call,
             hash: Arc::clone(&request.hook.hash),
             at: self.now,
+            ended: self.now,
             result,
         };
         self.scaling.outcomes.entry(policy.to_owned()).or_default().push(outcome);

@@ -39,6 +39,9 @@ pub(super) const WEB: &str = "web";
 /// When scenarios take place; pods have been Ready for an hour.
 const START: i64 = 1_750_003_600;
 
+/// How long a kubelet needs until a container that has exited runs again.
+const RESTART: SignedDuration = SignedDuration::from_secs(1);
+
 /// How an application answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
@@ -56,6 +59,8 @@ pub(super) enum Answer {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct App {
     pub(super) restarts: i32,
+    /// When its container has exited last.
+    pub(super) exited: Option<Timestamp>,
     /// Whether it was called and has not been called off.
     pub(super) called: bool,
     /// Whether it has finished what it was called for, since its last start.
@@ -303,9 +308,9 @@ impl Cluster {
 
     /// The container of a pod is restarted in place: what it was called for is lost.
     pub(super) fn restart(&mut self, name: &str) {
-        let uid = self.pod(name).uid.clone();
+        let (uid, now) = (self.pod(name).uid.clone(), self.now);
         let app = self.apps.entry(uid).or_default();
-        *app = App { restarts: app.restarts + 1, ..App::default() };
+        *app = App { restarts: app.restarts + 1, exited: Some(now), ..App::default() };
         self.drained.remove(name);
         self.change_pod(name, |_| {});
     }
@@ -313,9 +318,9 @@ impl Cluster {
     /// The container of a pod exits: where it has the rule all its containers are restarted, the lock first, and otherwise it
     /// is restarted in place.
     pub(super) fn exit(&mut self, name: &str) {
-        let pod = self.pod(name).clone();
+        let (pod, now) = (self.pod(name).clone(), self.now);
         let app = self.apps.entry(pod.uid.clone()).or_default();
-        *app = App { restarts: app.restarts + 1, ..App::default() };
+        *app = App { restarts: app.restarts + 1, exited: Some(now), ..App::default() };
         self.trace.push(format!("exit {name}"));
         let restarts_all = pod.revision.as_deref().is_some_and(|revision| revision.contains(RULE));
         self.change_pod(name, |pod| {
@@ -401,8 +406,14 @@ impl Cluster {
     /// A pod as the API server has it.
     pub(super) fn live(&self, name: &str) -> Option<Value> {
         let pod = self.pods.iter().find(|pod| &*pod.name == name)?;
-        let restarts = self.apps.get(&pod.uid).map_or(0, |app| app.restarts);
-        let state = if pod.running { json!({ "running": {} }) } else { json!({ "waiting": {} }) };
+        let (restarts, exited) = self.apps.get(&pod.uid).map_or((0, None), |app| (app.restarts, app.exited));
+        let last = exited.map_or(json!({}), |at| json!({ "terminated": { "finishedAt": at } }));
+        let started = exited.map_or(self.now - SignedDuration::from_hours(1), |at| at + RESTART);
+        let state = if pod.running {
+            json!({ "running": { "startedAt": started } })
+        } else {
+            json!({ "waiting": {} })
+        };
         let spec = Self::pod_spec(pod.revision.as_deref().unwrap_or_default());
         let lock =
             if pod.running { json!({ "terminated": { "exitCode": 0 } }) } else { json!({ "running": {} }) };
@@ -419,7 +430,7 @@ impl Cluster {
                 "podIP": "10.0.0.7",
                 "conditions": [{ "type": "Ready", "status": truth }],
                 "initContainerStatuses": [{ "name": keys::LOCK, "state": lock }],
-                "containerStatuses": [{ "name": "app", "restartCount": restarts, "state": state }],
+                "containerStatuses": [{ "name": "app", "restartCount": restarts, "state": state, "lastState": last }],
             },
         });
         if pod.terminating {

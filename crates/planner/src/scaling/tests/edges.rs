@@ -5,6 +5,7 @@ use sts_plus_api::scaling_policy::RecordPhase;
 
 use super::cluster::{Answer, Cluster, NEW, WEB, http, policy, untaken, with};
 use crate::plan::Awaited;
+use crate::pod::Waiting;
 use crate::scaling::hook::Call;
 use crate::scaling::wait::Wait;
 
@@ -340,4 +341,29 @@ fn an_annotation_that_somebody_removes_is_written_again() {
     assert_eq!(cluster.set().steering.leaving.as_deref(), Some("2"));
     cluster.run();
     assert_eq!(cluster.called(Call::Prepare), 1);
+}
+
+#[test]
+fn a_b9_19_two_broken_pods_leave_one_after_the_other() {
+    for hook in [json!(null), http(false)] {
+        let mut cluster = untaken(4, json!({ "scaleDown": { "hook": hook }, "replicas": 4 }));
+        cluster.run();
+        for name in ["web-2", "web-3"] {
+            // Its container waits, and a second one of it runs and can be called.
+            cluster.stuck.insert(name.to_owned());
+            cluster.change_pod(name, |pod| {
+                (pod.waiting, pod.ready_since) = (Some(Waiting::CrashLoopBackOff), None);
+            });
+        }
+        cluster.scale(2);
+        cluster.pass();
+        let leaving =
+            |cluster: &Cluster| cluster.status().leaving.iter().map(|it| it.ordinal).collect::<Vec<_>>();
+        assert_eq!(leaving(&cluster), [3], "it does not wait for web-2: {cluster}");
+        cluster.run();
+        assert_eq!((cluster.set().replicas, cluster.state().0), (2, "AsRequested"), "{cluster}");
+        assert!(cluster.pods.iter().all(crate::pod::PodRow::ready), "{cluster}");
+        let lowered: Vec<_> = cluster.trace.iter().filter(|line| line.starts_with("replicas")).collect();
+        assert_eq!(lowered, ["replicas 3", "replicas 2"], "one at a time: {cluster}");
+    }
 }

@@ -136,6 +136,32 @@ fn a_b9_7_an_exit_before_the_call_was_accepted_is_no_success() {
 }
 
 #[test]
+fn a_b9_7_an_exit_between_the_last_look_and_the_accepted_answer_is_no_success() {
+    let mut cluster = exiting(3, false);
+    // The container that is started again serves its port before it is Ready.
+    cluster.stuck.insert("web-2".to_owned());
+    cluster.answers.insert(Call::Prepare, Answer::After(3));
+    cluster.scale(2);
+    while cluster.in_flight.is_empty() {
+        cluster.pass();
+    }
+    cluster.exit("web-2");
+    cluster.pass_time(3);
+    assert!(cluster.answer(), "it is accepted by what runs now");
+    cluster.quiet();
+    assert_eq!(cluster.set().replicas, 3, "what has accepted the call has not exited: {cluster}");
+    let again = "web-2 may have exited before its hook was accepted. Its hook runs again.";
+    assert_eq!(cluster.events("HookRestarted"), [again], "{cluster}");
+    assert_eq!(cluster.record(2).phase, RecordPhase::Draining);
+    // It exits when it is done.
+    cluster.drained.insert("web-2".to_owned());
+    cluster.exit("web-2");
+    cluster.run();
+    assert_eq!(cluster.called(Call::Prepare), 2);
+    assert_eq!((cluster.set().replicas, cluster.state().0), (2, "AsRequested"), "{cluster}");
+}
+
+#[test]
 fn a_b9_7_another_pod_is_no_exit() {
     let mut cluster = exiting(3, true);
     cluster.answers.insert(Call::Prepare, Answer::After(3));
@@ -334,6 +360,26 @@ fn the_claims_of_a_drained_pod_are_deleted_once_it_is_gone() {
         assert_eq!(cluster.events("ClaimsDeleted").len(), 2);
         assert!(cluster.status().leaving.is_empty());
     }
+}
+
+#[test]
+fn a_deleted_claim_is_looked_at_again_since_nothing_else_says_what_became_of_it() {
+    let mut cluster = with(3, false);
+    cluster.claim();
+    cluster.respec("/scaleDown/claims", json!("DeleteAfterDrain"));
+    cluster.run();
+    cluster.scale(2);
+    while cluster.claims.len() > 2 {
+        cluster.pass();
+        cluster.answer();
+        if let Some(work) = cluster.work().first().cloned() {
+            cluster.perform(&work);
+        }
+    }
+    assert_eq!(cluster.status().leaving.len(), 1, "{cluster}");
+    assert!(cluster.wake_at.is_some(), "no watch shows it: {cluster}");
+    cluster.run();
+    assert_eq!((cluster.status().leaving.len(), cluster.state().0), (0, "AsRequested"));
 }
 
 #[test]

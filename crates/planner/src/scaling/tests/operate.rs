@@ -336,7 +336,7 @@ impl Cluster {
                     has_answered = true;
                     let (uid, call, hash) =
                         (request.uid.clone(), request.call, Arc::clone(&request.hook.hash));
-                    self.outcomes.push(HookOutcome { uid, call, hash, at, result });
+                    self.outcomes.push(HookOutcome { uid, call, hash, at, ended: self.now, result });
                 }
             }
         }
@@ -362,7 +362,7 @@ impl Cluster {
             (Answer::Hang, _) => return None,
             (Answer::Fail(error), _) => HookResult::Failed(error.into()),
             (_, Call::Cancel) => {
-                *app = App { restarts: app.restarts, ..App::default() };
+                *app = App { restarts: app.restarts, exited: app.exited, ..App::default() };
                 self.drained.remove(&name);
                 HookResult::Done
             }
