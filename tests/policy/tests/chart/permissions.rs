@@ -116,7 +116,8 @@ pub(crate) fn same_rules_in_both_modes(helm: &Helm) {
         some.of_kind("Role").into_iter().filter(|role| role["metadata"]["namespace"] != HOME).collect();
     assert_eq!(working.len(), 2);
     // These are in no namespace.
-    let everywhere = ["nodes", "storageclasses", "mutatingwebhookconfigurations"].map(|resource| json!([resource]));
+    let everywhere =
+        ["nodes", "storageclasses", "mutatingwebhookconfigurations"].map(|resource| json!([resource]));
     let mut rules = in_all[0]["rules"].as_array().unwrap().clone();
     rules.retain(|rule| !everywhere.contains(&rule["resources"]));
     for role in working {

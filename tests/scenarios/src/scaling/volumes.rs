@@ -114,7 +114,8 @@ pub fn claiming(name: &str, replicas: u32, class: &str) -> Value {
             "resources": { "requests": { "storage": "1Gi" } },
         },
     });
-    let metadata = json!({ "labels": { "example.com/by": "user" }, "annotations": { "example.com/note": "kept" } });
+    let metadata =
+        json!({ "labels": { "example.com/by": "user" }, "annotations": { "example.com/note": "kept" } });
     with(set(name, replicas), &json!({ "metadata": metadata, "spec": { "volumeClaimTemplates": [claim] } }))
 }
 
