@@ -48,7 +48,7 @@ impl Asker<'_> {
     }
 
     /// What there is of the name of a record.
-    pub fn found<'v>(self, answer: Option<&'v Value>) -> Found<'v> {
+    pub fn found(self, answer: Option<&Value>) -> Found<'_> {
         let Some(found) = answer else { return Found::Absent };
         let text = |pointer: &str| found.pointer(pointer).and_then(Value::as_str);
         let owners = found.pointer("/metadata/ownerReferences").and_then(Value::as_array);
