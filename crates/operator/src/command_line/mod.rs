@@ -269,7 +269,8 @@ pub async fn run(connection: &Connection, arguments: Arguments, hooks: Hooks) ->
     let settings = Settings::new(instance);
     let settings =
         Settings { scope, controllers, features, image, reach, hooks, lease, listener, webhook, ..settings };
-    operator::run(clients, settings, Metrics::new(), stop_signal()?).await;
+    // It is large, and there is one.
+    Box::pin(operator::run(clients, settings, Metrics::new(), stop_signal()?)).await;
     tracing::info!("stopped");
     Ok(())
 }

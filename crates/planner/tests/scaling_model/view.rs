@@ -317,7 +317,7 @@ impl Planner {
             group_sets: 1,
             neighbours: Vec::new(),
             reads: BTreeMap::new(),
-            unread: std::collections::BTreeSet::new(),
+            unread: BTreeSet::new(),
             locks: self.model.is_locked().then(|| Arc::new(self.lock(look))).into_iter().collect(),
             lock_image: Some("sts-plus".into()),
             declared: None,

@@ -15,6 +15,9 @@ use super::store::{Name, Touched, is_older};
 use super::tables::{Glance, Rows, Table};
 use super::wire::{self, Extent, split_ordinal};
 
+/// Pods of one namespace.
+type ByName = BTreeMap<Arc<str>, Arc<PodRow>>;
+
 /// All rows, and the ways to find them.
 #[derive(Debug, Default)]
 pub(super) struct Pods {
@@ -23,9 +26,9 @@ pub(super) struct Pods {
     /// By the UID of the set that controls them.
     owned: HashMap<Arc<str>, Vec<Arc<PodRow>>>,
     /// The pods that nothing controls, by namespace and name.
-    ownerless: HashMap<Arc<str>, BTreeMap<Arc<str>, Arc<PodRow>>>,
+    ownerless: HashMap<Arc<str>, ByName>,
     /// The pods that mount claims with stable names, by namespace and the claim's name without its ordinal.
-    users: HashMap<Arc<str>, HashMap<Box<str>, BTreeMap<Arc<str>, Arc<PodRow>>>>,
+    users: HashMap<Arc<str>, HashMap<Box<str>, ByName>>,
 }
 
 /// The claims with stable names that a pod mounts.

@@ -127,33 +127,30 @@ impl Cluster {
     /// Deletes the set, or creates it.
     #[track_caller]
     pub(super) fn replace_set(&mut self, action: &Action) {
-        match action.verb() {
-            Verb::Create { body, .. } => {
-                assert!(!self.sets.iter().any(|set| &*set.name == WEB), "it exists:\n{self}");
-                assert_eq!(Some(body), self.storage.deleted.as_ref(), "what was recorded");
-                self.trace.push("create set".to_owned());
-                let storage = body.pointer("/spec/volumeClaimTemplates/0/spec/resources/requests/storage");
-                let replicas = body.pointer("/spec/replicas").and_then(Value::as_u64).unwrap();
-                let storage = storage.and_then(Value::as_str).unwrap().to_owned();
-                self.create_successor(u32::try_from(replicas).unwrap(), &storage);
-            }
-            _ => {
-                let set = self.set().clone();
-                assert_eq!(*action.precondition().uid, *set.uid);
-                assert_eq!(action.precondition().resource_version.as_deref(), Some(&*set.resource_version));
-                let status = self.status().clone();
-                let remedy = status.remedy.expect("announced first");
-                assert_eq!(remedy.replaces.as_deref(), Some(&*set.uid), "decided first:\n{self}");
-                let record = &self.storage.revisions[&remedy.record.expect("recorded first")]["data"];
-                let live = self.live_set();
-                assert_eq!(record["metadata"]["annotations"], live["metadata"]["annotations"]);
-                assert_eq!(record["metadata"]["uid"], Value::Null);
-                assert_eq!(record["spec"]["template"], live["spec"]["template"], "of the last spec:\n{self}");
-                assert_eq!(record["spec"]["replicas"], live["spec"]["replicas"]);
-                self.storage.deleted = Some(record.clone());
-                self.change_set(WEB, |set| set.deleting = true);
-                self.trace.push("delete set".to_owned());
-            }
+        if let Verb::Create { body, .. } = action.verb() {
+            assert!(!self.sets.iter().any(|set| &*set.name == WEB), "it exists:\n{self}");
+            assert_eq!(Some(body), self.storage.deleted.as_ref(), "what was recorded");
+            self.trace.push("create set".to_owned());
+            let storage = body.pointer("/spec/volumeClaimTemplates/0/spec/resources/requests/storage");
+            let replicas = body.pointer("/spec/replicas").and_then(Value::as_u64).unwrap();
+            let storage = storage.and_then(Value::as_str).unwrap().to_owned();
+            self.create_successor(u32::try_from(replicas).unwrap(), &storage);
+        } else {
+            let set = self.set().clone();
+            assert_eq!(*action.precondition().uid, *set.uid);
+            assert_eq!(action.precondition().resource_version.as_deref(), Some(&*set.resource_version));
+            let status = self.status().clone();
+            let remedy = status.remedy.expect("announced first");
+            assert_eq!(remedy.replaces.as_deref(), Some(&*set.uid), "decided first:\n{self}");
+            let record = &self.storage.revisions[&remedy.record.expect("recorded first")]["data"];
+            let live = self.live_set();
+            assert_eq!(record["metadata"]["annotations"], live["metadata"]["annotations"]);
+            assert_eq!(record["metadata"]["uid"], Value::Null);
+            assert_eq!(record["spec"]["template"], live["spec"]["template"], "of the last spec:\n{self}");
+            assert_eq!(record["spec"]["replicas"], live["spec"]["replicas"]);
+            self.storage.deleted = Some(record.clone());
+            self.change_set(WEB, |set| set.deleting = true);
+            self.trace.push("delete set".to_owned());
         }
     }
 
