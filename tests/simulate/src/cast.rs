@@ -131,6 +131,12 @@ impl Cast {
         Self { scaled: Vec::new(), ..self }
     }
 
+    /// The same without locks: what a seed was before there were any in the runs.
+    #[must_use]
+    pub fn without_locks(self) -> Self {
+        Self { scaled: self.scaled.into_iter().map(Scaled::unlocked).collect(), ..self }
+    }
+
     /// The same without init containers: what a seed was before there were any in the runs.
     #[must_use]
     pub fn without_init(mut self) -> Self {

@@ -44,6 +44,9 @@ struct Arguments {
     /// The same for init containers.
     #[arg(long, value_enum)]
     init: Option<Share>,
+    /// The same for locks.
+    #[arg(long, value_enum)]
+    locks: Option<Share>,
     /// Ends with the first bad seed.
     #[arg(long)]
     until_bad: bool,
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
                         (arguments.extended, Part::Extended),
                         (arguments.scaling, Part::Scaling),
                         (arguments.init, Part::Init),
+                        (arguments.locks, Part::Locks),
                     ];
                     if parts.iter().any(|(share, part)| *share == Some(Share::Only) && !script.has(*part)) {
                         continue;

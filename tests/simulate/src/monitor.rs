@@ -16,7 +16,7 @@ use crate::defects::Defects;
 use crate::faults::{Fault, Plan};
 use crate::gates::Gates;
 use crate::prometheus::Heard;
-use crate::scaling::state;
+use crate::scaling::{locks, state};
 use crate::sight::Sight;
 use crate::steps::Steps;
 use crate::terms::Terms;
@@ -267,6 +267,9 @@ impl Monitor {
     fn claim_goes(&self, inner: &mut Inner, now: Duration, claim: &str) {
         let Some((set, ordinal)) = of_claim(claim) else { return };
         let condemned = inner.condemned.remove(claim);
+        if inner.truth.scaling.deletable.remove(claim) {
+            return;
+        }
         let permitted = match inner.truth.sets.get(set) {
             // What a former set of the name has given to a pod goes with that pod, however late the pod ends.
             Some(known) => known.condemns_claim(now, ordinal) || condemned.is_some_and(|by| by != known.uid),
@@ -354,7 +357,7 @@ impl Monitor {
         let surplus = pod
             .ordinal()
             .is_none_or(|ordinal| set.replicas_past.within(now, BEHIND).any(|replicas| ordinal >= *replicas));
-        if surplus || set.deleting || pod.terminating {
+        if surplus || set.deleting || pod.terminating || locks::may_delete(&inner.truth, call, pod) {
             return;
         }
         let emptied = &inner.emptied;

@@ -36,6 +36,7 @@ use crate::people::People;
 use crate::planted::Planted;
 use crate::prometheus::Way;
 use crate::scaling::apps::Apps;
+use crate::scaling::cast::Scaled;
 use crate::scaling::people::ScalingPeople;
 use crate::sight::Sight;
 use crate::trace::Trace;
@@ -48,6 +49,9 @@ const CONTROLLED: [&str; 4] = ["rollout-group", "phased-rollout", "extended-stat
 
 /// What they run besides where there are ScalingPolicies: its watches would take draws of the seeds without.
 const SCALING: &str = "scaling";
+
+/// The image of the operators, and so of the init container of a lock.
+const IMAGE: &str = "sts-plus:1";
 
 /// When every run begins.
 const DAWN: &str = "2026-01-02T03:04:05Z";
@@ -113,6 +117,8 @@ pub enum Part {
     Scaling,
     /// Init containers.
     Init,
+    /// The locks of ScalingPolicies, and the claims that they delete.
+    Locks,
 }
 
 /// What to run.
@@ -142,6 +148,7 @@ impl Script {
             Part::Extended => !self.cast.extended.is_empty(),
             Part::Scaling => !self.cast.scaled.is_empty(),
             Part::Init => init::is_in(&self.cast.sets),
+            Part::Locks => self.cast.scaled.iter().any(Scaled::is_locked),
         }
     }
 
@@ -154,6 +161,7 @@ impl Script {
                 Self { cast: self.cast.without_scaling(), plan: self.plan.without_hooks(), ..self }
             }
             Part::Init => Self { cast: self.cast.without_init(), ..self },
+            Part::Locks => Self { cast: self.cast.without_locks(), ..self },
         }
     }
 
@@ -258,6 +266,7 @@ async fn on_stage(
         clock: Some(clock),
         placement: Placement::Clusters,
         network: pods.clone(),
+        config_maps: cast.scaled.iter().any(Scaled::is_locked),
         ..Config::default()
     };
     let nodes = HollowNodes::new(Client::new(net.server.clone(), NAMESPACE), nodes).start();
@@ -468,7 +477,7 @@ async fn lives(
             scope: Scope::Cluster,
             controllers: controllers.clone(),
             features: Features::default(),
-            image: None,
+            image: Some(IMAGE.into()),
             reach: Reach::default(),
             hooks: Hooks::default(),
             dial: Arc::new(Way::new(&net, &link.name, pods.clone(), seed)),

@@ -55,6 +55,8 @@ pub struct Pod {
     pub broken: bool,
     /// How often its containers have been restarted.
     pub restarts: u64,
+    /// Whether it was made with a lock.
+    pub locked: bool,
 }
 
 impl Pod {
@@ -91,6 +93,11 @@ impl Pod {
                 .any(|one| one["state"]["running"].is_object()),
             broken: is_broken(&object["status"]),
             restarts: restarts(&object["status"]),
+            locked: object["spec"]["initContainers"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|one| one["name"] == keys::LOCK),
             ill: !text(&metadata["annotations"][behaviour::FAULT]).is_empty(),
         }
     }

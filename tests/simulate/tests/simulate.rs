@@ -143,7 +143,7 @@ const ONCE_BAD: [(u64, &str, &str); 25] = [
 ];
 /// The planted faults that must be seen, the seed by which each was last, which is looked at first, and how the failure
 /// begins that is to be seen.
-const SEEN_BY: [(&str, u64, &str); 47] = [
+const SEEN_BY: [(&str, u64, &str); 49] = [
     ("no-preconditions", 1, "I5:"),
     ("one-too-many", 5, "I2:"),
     ("terminating-serves", 5, "I2:"),
@@ -191,6 +191,8 @@ const SEEN_BY: [(&str, u64, &str); 47] = [
     ("leaving-uncounted", 2, "leaving:"),
     ("zones-leave-together", 19, "I3:"),
     ("blocked-forced", 58, "drain:"),
+    ("key-after-hook", 85, "lock:"),
+    ("drained-runs-on", 2, "lock:"),
 ];
 
 /// How failures begin that are about ExtendedStatefulSets.
@@ -201,6 +203,10 @@ const FIRST_EXTENDED: u64 = 20_000_000;
 const FIRST_INIT: u64 = 20_000_000;
 /// Seeds that failed from here on failed with ScalingPolicies, where they draw some.
 const FIRST_SCALING: u64 = 21_000_000;
+/// Seeds that failed from here on failed with locks, where they draw some.
+const FIRST_LOCKS: u64 = 22_000_000;
+/// The planted faults that need locks.
+const LOCKS: [&str; 2] = ["key-after-hook", "drained-runs-on"];
 /// How failures begin that only init containers bring about.
 const INIT: &str = "broken:";
 
@@ -244,7 +250,12 @@ fn good(seeds: impl Iterator<Item = u64>) -> Result<(), Failed> {
 fn stays_good(seed: u64, faults: &str) -> Result<(), Failed> {
     let script = Script { plan: Plan::named(seed, faults)?, ..Script::of(seed) };
     // Most of them are from before there were all parts of the workloads in the runs.
-    let parts = [(FIRST_EXTENDED, Part::Extended), (FIRST_INIT, Part::Init), (FIRST_SCALING, Part::Scaling)];
+    let parts = [
+        (FIRST_EXTENDED, Part::Extended),
+        (FIRST_INIT, Part::Init),
+        (FIRST_SCALING, Part::Scaling),
+        (FIRST_LOCKS, Part::Locks),
+    ];
     let left_out = parts.iter().filter(|(first, _)| seed < *first);
     let report = left_out.fold(script, |script, (_, part)| script.without(*part)).run();
     if report.failures.is_empty() { Ok(()) } else { Err(words(&[report]).into()) }
@@ -287,6 +298,7 @@ fn seen(bug: &'static Planted, hint: u64, breaks: &str) -> Result<(), Failed> {
         (Part::Extended, EXTENDED.iter().any(|kind| breaks.starts_with(kind))),
         (Part::Init, breaks == INIT),
         (Part::Scaling, bug.scaling.is_some()),
+        (Part::Locks, LOCKS.contains(&name)),
     ];
     let mut otherwise = BTreeSet::new();
     for seed in std::iter::once(hint).chain(1..=SEARCHED) {

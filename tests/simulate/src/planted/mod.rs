@@ -104,9 +104,9 @@ impl Planted {
         exchange(name, self.rollout.map(of));
         let name = "scaling";
         let of = |planner| {
-            Registration::new(name, WORKERS, move |_| ScalingPolicies {
+            Registration::new(name, WORKERS, move |options| ScalingPolicies {
                 planner,
-                ..ScalingPolicies::default()
+                lock_image: options.image.clone(),
             })
         };
         exchange(name, self.scaling.map(of));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::json;
-use sts_plus_api::scaling_policy::OnFailure;
+use sts_plus_api::scaling_policy::{OnFailure, RecordPhase};
 use sts_plus_planner::plan::Ask;
 use sts_plus_planner::scaling::hook::{Hook, HookKind, HookResult};
 use sts_plus_planner::scaling::policy::Policy;
@@ -117,4 +117,35 @@ pub fn ignores_zones(world: &World, now: Timestamp) -> Decision {
 /// A pod is removed when the deadline of its hook is over, whatever the policy for failures is.
 pub fn forces_removal(world: &World, now: Timestamp) -> Decision {
     plan(&with_hook(world, |hook| hook.on_failure = OnFailure::Force), now)
+}
+
+/// The lock has the keys that it shall have, whatever it has.
+pub fn keeps_key(world: &World, now: Timestamp) -> Decision {
+    let mut changed = world.clone();
+    let leaving = world.target.as_ref().map(|member| member.set.leaving()).unwrap_or_default();
+    for lock in &mut changed.locks {
+        let leaves = |key: &str| key.parse().is_ok_and(|ordinal| leaving.contains(&ordinal));
+        Arc::make_mut(lock).keys.retain(|key| !leaves(key));
+    }
+    plan(&changed, now)
+}
+
+/// A drained pod waits for its lock, whatever it does.
+pub fn leaves_drained(world: &World, now: Timestamp) -> Decision {
+    let mut changed = world.clone();
+    let records = world.row.status.leaving.iter();
+    for record in records.filter(|record| record.phase == RecordPhase::Drained) {
+        let read = changed.reads.iter_mut().filter(|(object, _)| *object.name == *record.pod_name);
+        for pod in read.filter_map(|(_, pod)| pod.as_mut()) {
+            let all = ["containerStatuses", "initContainerStatuses"];
+            let statuses = all.map(|list| pod["status"][list].as_array().cloned().unwrap_or_default());
+            for (list, mut statuses) in all.into_iter().zip(statuses) {
+                for status in &mut statuses {
+                    status["state"] = json!({ "waiting": {} });
+                }
+                pod["status"][list] = statuses.into();
+            }
+        }
+    }
+    plan(&changed, now)
 }

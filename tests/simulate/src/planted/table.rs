@@ -303,4 +303,16 @@ pub const PLANTED: &[Planted] = &[
         scaling: Some(scaling::forces_removal),
         ..NOTHING
     },
+    Planted {
+        name: "key-after-hook",
+        what: "the key of a pod stays in the lock while its hook is called, and after it",
+        scaling: Some(scaling::keeps_key),
+        ..NOTHING
+    },
+    Planted {
+        name: "drained-runs-on",
+        what: "a drained pod that runs is not deleted before the replicas are lowered",
+        scaling: Some(scaling::leaves_drained),
+        ..NOTHING
+    },
 ];

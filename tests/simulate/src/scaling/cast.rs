@@ -19,6 +19,9 @@ const GROUP: &str = "store";
 const ZONED_SHARE: u64 = 450;
 /// So many of a thousand sets have claims.
 const CLAIMS_SHARE: u64 = 300;
+/// So many of a thousand seeds with policies have locks, and so many of those with claims delete them after a drain.
+const LOCK_SHARE: u64 = 400;
+const DELETES_SHARE: u64 = 700;
 /// How long a drain may take, in seconds: less than the pods of a run need, or more than the run.
 const DEADLINES: [u64; 5] = [45, 90, 200, 4800, 4800];
 /// The port of the applications.
@@ -48,13 +51,47 @@ impl Scaled {
             return Vec::new();
         }
         let dice = Dice::new(seed, "scaled");
-        if !dice.happens(ZONED_SHARE) {
-            return vec![Self::of(SINGLE, false, &dice)];
+        let mut all = if dice.happens(ZONED_SHARE) {
+            // The zones of a group are one workload.
+            let first = Self::of(ZONED[0], true, &dice);
+            ZONED.into_iter().map(|name| first.renamed(name)).collect()
+        } else {
+            vec![Self::of(SINGLE, false, &dice)]
+        };
+        // Of its own row of numbers, so that seeds without locks stay what they are.
+        let dice = Dice::new(seed, "locks");
+        if dice.happens(LOCK_SHARE) {
+            let deletes = dice.happens(DELETES_SHARE);
+            for one in &mut all {
+                one.lock(deletes);
+            }
         }
-        // The zones of a group are one workload.
-        let first = Self::of(ZONED[0], true, &dice);
-        let zones = ZONED.into_iter().map(|name| first.renamed(name));
-        zones.collect()
+        all
+    }
+
+    /// Whether its pods have a lock.
+    pub fn is_locked(&self) -> bool {
+        self.policy["spec"]["scaleDown"]["fence"] == "Lock"
+    }
+
+    /// Gives it a lock, which its nodes obey.
+    fn lock(&mut self, deletes: bool) {
+        let down = &mut self.policy["spec"]["scaleDown"];
+        down["fence"] = "Lock".into();
+        if deletes && !self.set["spec"]["volumeClaimTemplates"].is_null() {
+            down["claims"] = "DeleteAfterDrain".into();
+        }
+        self.set["spec"]["template"] = self.template(1, None);
+    }
+
+    /// The same without a lock.
+    #[must_use]
+    pub fn unlocked(mut self) -> Self {
+        if let Some(down) = self.policy["spec"]["scaleDown"].as_object_mut() {
+            down.retain(|field, _| field != "fence" && field != "claims");
+        }
+        self.set["spec"]["template"] = self.template(1, None);
+        self
     }
 
     fn of(name: &'static str, is_zone: bool, dice: &Dice) -> Self {
@@ -128,13 +165,17 @@ impl Scaled {
         if !self.set["spec"]["volumeClaimTemplates"].is_null() {
             container["volumeMounts"] = json!([{ "name": "data", "mountPath": "/data" }]);
         }
-        json!({
+        let mut template = json!({
             "metadata": {
                 "labels": { "app": self.name },
                 "annotations": { behaviour::FAULT: fault.unwrap_or_default() },
             },
             "spec": { "containers": [container] },
-        })
+        });
+        if self.is_locked() {
+            template["metadata"]["annotations"][behaviour::INIT_KEY] = keys::LOCK.into();
+        }
+        template
     }
 
     /// The hook for pods that leave. Each attempt has a path of its own, so that what is called has changed.

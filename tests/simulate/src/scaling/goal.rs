@@ -35,6 +35,12 @@ pub fn of_scaled(truth: &Truth, scaled: &Scaled) -> Vec<String> {
     if !announced(&set.object).is_empty() {
         missing.push(format!("{name} says that {:?} leave", announced(&set.object)));
     }
+    if scaled.is_locked() && status["lock"]["templateGeneration"] != set.object["metadata"]["generation"] {
+        missing.push(format!("the policy {name} says of its lock {}", status["lock"]));
+    }
+    if scaled.is_locked() && !pods.iter().all(|pod| pod.locked) {
+        missing.push(format!("{name} has pods without the lock"));
+    }
     if status["observedGeneration"] != policy.object["metadata"]["generation"] {
         missing.push(format!("the policy {name} has not been looked at since its last change"));
     }

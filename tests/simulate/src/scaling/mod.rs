@@ -4,6 +4,7 @@
 pub mod apps;
 pub mod cast;
 pub mod goal;
+pub mod locks;
 pub mod people;
 pub mod records;
 pub mod state;

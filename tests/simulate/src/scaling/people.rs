@@ -165,12 +165,9 @@ impl ScalingPeople {
     /// The fields of a policy that change, as its user wants them.
     fn wanted(&self, one: &Scaled) -> Value {
         let desired = self.desired(one);
-        let most = &one.policy["spec"]["scaleDown"]["maxConcurrent"];
-        json!({
-            "replicas": desired.replicas,
-            "paused": false,
-            "scaleDown": { "maxConcurrent": most, "hook": one.hook(desired.attempt) },
-        })
+        let mut down = one.policy["spec"]["scaleDown"].clone();
+        down["hook"] = one.hook(desired.attempt);
+        json!({ "replicas": desired.replicas, "paused": false, "scaleDown": down })
     }
 
     fn desired(&self, one: &Scaled) -> Desired {

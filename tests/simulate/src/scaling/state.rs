@@ -77,6 +77,8 @@ pub struct State {
     announced: BTreeMap<String, Past<BTreeSet<u64>>>,
     /// The pods that operators have removed by lowering the replicas of a set: its UID and their ordinals.
     pub lowered: BTreeSet<(String, u64)>,
+    /// The claims that may be deleted: those of pods whose hooks have succeeded.
+    pub deletable: BTreeSet<String>,
     /// How long what was read may be acted on.
     pub behind: Duration,
     /// Whether the operators' clocks tell how much time has passed.
@@ -162,6 +164,11 @@ impl State {
         }
         let mut drained = BTreeMap::new();
         for record in records(status, "leaving") {
+            let is_ready = self.talks.get(&life_of_record(record)).is_some_and(|talk| talk.ready.is_some());
+            if is_ready && record["phase"] == "Drained" {
+                let claims = record["claims"].as_array().into_iter().flatten();
+                self.deletable.extend(claims.map(|claim| text(&claim["name"])));
+            }
             let begun = (record["ordinal"].as_u64().unwrap_or_default(), text(&record["startTime"]));
             known.begun.entry(begun).or_insert(now);
             if record["phase"] == "Drained" {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use sts_plus_cluster::machinery::chronicle::Told;
 
+use super::locks;
 use super::records::{Change, of_change};
 use super::state::{Asks, Life, State, announced, life_of_record, records};
 use crate::call::Call;
@@ -18,7 +19,11 @@ impl Monitor {
         let mut known = std::mem::take(&mut inner.truth.scaling);
         let mut broken = Vec::new();
         match plural.as_str() {
-            "pods" => known.take_pod(now, &Pod::read(name, object), *deleted),
+            "pods" => {
+                let pod = Pod::read(name, object);
+                broken.extend(locks::of_pod(&inner.truth, &known, &pod).filter(|_| !deleted));
+                known.take_pod(now, &pod, *deleted);
+            }
             "statefulsets" if !deleted => known.take_set(now, name, object),
             "scalingpolicies" => {
                 if let Some(policy) = known.policies.get(name) {
@@ -155,6 +160,9 @@ impl Monitor {
 /// What is wrong about the removal of a pod by lowered replicas.
 fn of_removal(truth: &Truth, now: Duration, who: &str, call: &Call, ordinal: u64) -> Option<String> {
     let state = &truth.scaling;
+    if let Some(judged) = locks::of_removal(truth, who, call, ordinal) {
+        return judged.err();
+    }
     let (policy, pod) = (state.policy_of(&call.name)?, format!("{}-{ordinal}", call.name));
     if policy.may_have(now, |_| false) {
         return None;
