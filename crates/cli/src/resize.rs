@@ -121,32 +121,28 @@ async fn ask(api: &Api, namespace: &str, set: &str, wanted: &[Size]) -> Result<A
         let known = policy_of(api, namespace, set).await?;
         let before = known.as_ref().map(|policy| &*policy.spec.volume_claims).unwrap_or_default();
         let claims = merged(before, wanted);
-        let answer = match &known {
-            Some(policy) => {
-                let place = Place::object(Kind::ScalingPolicy, namespace, &policy.name);
-                let metadata = json!({ "uid": policy.uid, "resourceVersion": policy.version });
-                let fields = json!({ "metadata": metadata, "spec": { "volumeClaims": claims } });
-                api.merge(place, keys::MANAGER_CLI, &fields).await
-            }
-            None => {
-                let definition = Kind::ScalingPolicy.definition();
-                let policy = json!({
-                    "apiVersion": definition.api_version,
-                    "kind": definition.kind,
-                    "metadata": { "name": set, "namespace": namespace },
-                    "spec": { "targetRef": { "name": set }, "volumeClaims": claims },
-                });
-                let place = Place::collection(Kind::ScalingPolicy, Some(namespace));
-                api.create(place, keys::MANAGER_CLI, &policy).await
-            }
+        let answer = if let Some(policy) = &known {
+            let place = Place::object(Kind::ScalingPolicy, namespace, &policy.name);
+            let metadata = json!({ "uid": policy.uid, "resourceVersion": policy.version });
+            let fields = json!({ "metadata": metadata, "spec": { "volumeClaims": claims } });
+            api.merge(place, keys::MANAGER_CLI, &fields).await
+        } else {
+            let definition = Kind::ScalingPolicy.definition();
+            let policy = json!({
+                "apiVersion": definition.api_version,
+                "kind": definition.kind,
+                "metadata": { "name": set, "namespace": namespace },
+                "spec": { "targetRef": { "name": set }, "volumeClaims": claims },
+            });
+            let place = Place::collection(Kind::ScalingPolicy, Some(namespace));
+            api.create(place, keys::MANAGER_CLI, &policy).await
         };
         match answer {
-            // Somebody was faster.
-            Err(ApiError::Conflict(_)) => {}
             Err(ApiError::NotFound(_)) if known.is_none() => bail!(
                 "this cluster does not know ScalingPolicies: install sts-plus with the controller scaling"
             ),
-            Err(ApiError::NotFound(_)) => {}
+            // Somebody was faster.
+            Err(ApiError::Conflict(_) | ApiError::NotFound(_)) => {}
             Err(ApiError::AlreadyExists(_)) => bail!(
                 "{} in namespace {namespace} scales another StatefulSet: create a ScalingPolicy for {set} under another name",
                 title(Kind::ScalingPolicy, set)
@@ -244,7 +240,7 @@ fn progress(policy: &Value, asked: &Asked) -> Progress {
 async fn wait(api: &Api, namespace: &str, asked: &Asked) -> Result<()> {
     let (mut said, mut looks) = (Vec::<String>::new(), 0_u32);
     let mut say = |words: String| {
-        if !words.is_empty() && said.last() != Some(&words) && !(said.first() == Some(&words)) {
+        if !words.is_empty() && said.last() != Some(&words) && said.first() != Some(&words) {
             println!("{words}");
             said.push(words);
         }

@@ -140,7 +140,9 @@ pub fn leaves_drained(world: &World, now: Timestamp) -> Decision {
             let all = ["containerStatuses", "initContainerStatuses"];
             let statuses = all.map(|list| pod["status"][list].as_array().cloned().unwrap_or_default());
             for (list, mut statuses) in all.into_iter().zip(statuses) {
-                statuses.iter_mut().for_each(|status| status["state"] = json!({ "waiting": {} }));
+                for status in &mut statuses {
+                    status["state"] = json!({ "waiting": {} });
+                }
                 pod["status"][list] = statuses.into();
             }
         }

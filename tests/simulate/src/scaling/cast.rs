@@ -62,7 +62,9 @@ impl Scaled {
         let dice = Dice::new(seed, "locks");
         if dice.happens(LOCK_SHARE) {
             let deletes = dice.happens(DELETES_SHARE);
-            all.iter_mut().for_each(|one| one.lock(deletes));
+            for one in &mut all {
+                one.lock(deletes);
+            }
         }
         all
     }

@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::truth::{Pod, Truth};
 
 /// The record by which a lock keeps an ordinal: its pod is drained.
-fn kept<'p>(policy: &'p Policy, ordinal: u64) -> Option<&'p Value> {
+fn kept(policy: &Policy, ordinal: u64) -> Option<&Value> {
     let status = &policy.object["status"];
     let is_locked = policy.object["spec"]["scaleDown"]["fence"] == "Lock" && !status["lock"].is_null();
     let is_it = |record: &&Value| {
