@@ -8,6 +8,7 @@ use sts_plus_api::scaling_policy::RecordPhase;
 use super::app::Says;
 use super::manifest::{SHUTDOWN, STATUS, down, hook, polled, with};
 use super::scenarios;
+use super::seen::Policy;
 use super::stage::{NAME, Scaled};
 use crate::cluster::Cluster;
 use crate::scenarios::Scenario;
@@ -26,15 +27,21 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-/// Scales down, and waits until the record shows this error while nothing is removed.
+/// Scales down, and waits until the record has shown this error while nothing was removed. The next call may follow at once.
 async fn fails_with(stage: &Scaled, words: &str) {
     stage.scale(1).await;
-    stage
-        .policy_is(&format!("showing {words:?}"), |policy, _| {
-            policy.leaving(1).is_some_and(|record| record.last_error.contains(words) && record.attempts > 0)
+    let shown = stage
+        .until(&format!("{words:?} to be shown"), |seen| {
+            let shows = |policy: &&Policy| {
+                policy
+                    .leaving(1)
+                    .is_some_and(|record| record.last_error.contains(words) && record.attempts > 0)
+            };
+            let found = seen.history.get(NAME).into_iter().flatten().find(shows);
+            found.cloned().ok_or_else(|| format!("{:?}", seen.policies.get(NAME)))
         })
         .await;
-    assert_eq!(stage.numbers(), [2]);
+    assert_eq!(shown.status.replicas, Some(2));
 }
 
 async fn a_hook_that_cannot_be_called_is_reported_until_it_can(
