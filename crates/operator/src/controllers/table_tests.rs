@@ -57,8 +57,8 @@ fn what_is_followed_is_what_the_controllers_read_and_only_the_keys_of_one_of_sev
     assert_eq!(read(&["rollout-group"]), (vec![StatefulSet, Pod], vec![]));
     assert_eq!(read(&["phased-rollout"]), (vec![StatefulSet, Pod, PhasedRollout], vec![]));
     assert_eq!(read(&["statefulset"]), (vec![StatefulSet, Pod, Claim, Revision], vec![]));
-    let extended = vec![StatefulSet, Pod, Extended, FissileExtended, Service, ScalingPolicy];
-    assert_eq!(read(&["extended-statefulset"]), (extended, vec![FissileExtended, Service]));
+    let extended = vec![StatefulSet, Pod, Extended, FissileExtended, Service, ScalingPolicy, Claim];
+    assert_eq!(read(&["extended-statefulset"]), (extended, vec![FissileExtended, Service, Claim]));
     assert_eq!(read(&["scaling"]), (vec![StatefulSet, Pod, ScalingPolicy, ConfigMap], vec![ConfigMap]));
     let every = vec![
         StatefulSet,

@@ -99,18 +99,25 @@ impl Named {
 }
 
 /// What controllers read together, each kind once. Of several controllers, the kind of one's keys that not all others read is
-/// optional: where it cannot be followed, that one does nothing, and those that read it besides do without.
+/// optional: where it cannot be followed, that one does nothing, and those that read it besides do without. So are claims where
+/// nobody here creates the pods of sets: rollout groups need none of them.
 pub(crate) fn followed(controllers: &[Named]) -> Vec<Handling> {
     let readers = |kind| controllers.iter().filter(move |one| one.made.reads().contains(&kind)).count();
     let is_optional = |kind| {
         let mut keys = controllers.iter().map(|controller| controller.made.kind());
         readers(kind) < controllers.len() && keys.any(|own| own == kind)
     };
+    let controls = controllers.iter().any(|controller| controller.made.controls_sets());
     let mut followed: Vec<Handling> = Vec::new();
     for kind in controllers.iter().flat_map(|controller| controller.made.reads()) {
         if followed.iter().all(|known| known.kind != *kind) {
             let handling = Handling::of(*kind);
-            let need = if is_optional(*kind) { Need::Optional } else { handling.need };
+            let need = match handling.need {
+                Need::ToControlSets if controls => Need::Required,
+                Need::ToControlSets => Need::Optional,
+                _ if is_optional(*kind) => Need::Optional,
+                need => need,
+            };
             followed.push(Handling { need, ..handling });
         }
     }

@@ -50,6 +50,8 @@ pub struct Selection {
 pub enum Need {
     /// Nothing is planned before it is listed.
     Required,
+    /// Required where an own StatefulSet controller runs, and otherwise optional.
+    ToControlSets,
     /// Where following it is forbidden, whoever runs without asking for it does so without it.
     Optional,
 }
@@ -88,7 +90,7 @@ pub const TABLE: &[Handling] = &[
         need: Need::Optional,
         ..Handling::whole(Kind::ConfigMap)
     },
-    Handling::whole(Kind::Claim),
+    Handling { need: Need::ToControlSets, ..Handling::whole(Kind::Claim) },
     Handling::whole(Kind::Revision),
 ];
 

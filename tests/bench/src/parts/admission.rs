@@ -14,8 +14,8 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Post
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 use sts_plus_api::keys::{POD_INDEX, STABLE_CLAIMS, STABLE_CLAIMS_ON};
-use sts_plus_harness::Assets;
 use sts_plus_harness::wait::{NotYet, try_until};
+use sts_plus_harness::{Assets, checkout};
 
 use crate::bed::{Bed, HOME, SCRATCH};
 use crate::operator::Operator;
@@ -119,7 +119,7 @@ async fn install_policy(assets: &Assets, bed: &Bed) -> Result<()> {
     for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
         helm.env(variable, &home);
     }
-    helm.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    helm.current_dir(checkout());
     let output = helm.output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let objects: Vec<Value> = serde_saphyr::from_multiple(&String::from_utf8(output.stdout)?)?;

@@ -28,6 +28,10 @@ const RULES: [Rule; 3] = [
             ("tests/harness/src/faults.rs", "a delay is one of the faults"),
             ("tests/harness/src/proxy.rs", "a delay is one of the things it can be told to do"),
             ("tests/bench/src/main.rs", "a measured stretch of time"),
+            (
+                "tests/harness/src/bin/store.rs",
+                "an application of tests that opens late, when its pod is Ready",
+            ),
             ("crates/operator/src/shell/events_tests.rs", "virtual time, on a paused clock"),
             ("tests/scenarios/tests/embedded/group.rs", "virtual time, on a paused clock"),
             ("crates/operator/src/controllers/statefulset_tests.rs", "virtual time, on a paused clock"),

@@ -1,6 +1,5 @@
 //! The policy of the chart on a real API server, compared with what the admission server decides.
 
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -10,8 +9,8 @@ use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::{Value, json};
 use sts_plus_api::keys::{POD_INDEX, STABLE_CLAIMS};
-use sts_plus_harness::Assets;
 use sts_plus_harness::wait::{NotYet, until};
+use sts_plus_harness::{Assets, checkout};
 use sts_plus_planner::admission::claims::decide;
 use sts_plus_planner::admission::{Edit, Operation, Request, World};
 use sts_plus_scenarios::cluster::Cluster;
@@ -48,7 +47,7 @@ pub(crate) async fn compare(cluster: &Arc<dyn Cluster>) {
 fn rendered() -> Vec<Value> {
     let home = tempfile::tempdir().unwrap();
     let mut helm = Command::new(Assets::find().unwrap().binary("helm").unwrap());
-    helm.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    helm.current_dir(checkout());
     helm.args(["template", "sts-plus", "charts/sts-plus", "--show-only", "templates/stableclaims.yaml"]);
     helm.args(["--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"]);
     for (variable, folder) in
