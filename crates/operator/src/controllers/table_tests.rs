@@ -68,8 +68,8 @@ fn what_is_followed_is_what_the_controllers_read_and_only_the_keys_of_one_of_sev
         FissileExtended,
         Service,
         ScalingPolicy,
-        ConfigMap,
         Claim,
+        ConfigMap,
         Revision,
     ];
     let may_be_missing = vec![PhasedRollout, Extended, FissileExtended, Service, ScalingPolicy, ConfigMap];
