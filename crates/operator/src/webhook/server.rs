@@ -36,7 +36,7 @@ pub struct Limits {
     /// How long a connection may be idle, or take to send the head of a request. API servers close theirs after 90 s; one that is
     /// closed by this end while a request is on its way would cost that request.
     pub idle: Duration,
-    /// How long a request may take from its head to its answer: as long as API servers are told to wait.
+    /// How long a request may take from its head to its answer: the time for which the webhook configuration lets API servers wait.
     pub request: Duration,
     /// Largest review, in bytes. API servers take 3 MiB of an object, and a review has some more around it.
     pub body: usize,
@@ -169,7 +169,7 @@ impl Server {
         let stream = match accepted {
             Ok(stream) => stream,
             Err(error) => {
-                // A prober of ports as a rule; API servers that do not trust the certificate are told about elsewhere.
+                // A prober of ports as a rule; a certificate that is not trusted is reported elsewhere.
                 tracing::debug!(%peer, "no TLS connection: {error}");
                 self.metrics.refused("handshake");
                 return;

@@ -128,7 +128,7 @@ pub enum Retention {
     Delete,
 }
 
-/// The claims of a template, and what becomes of them when their StatefulSet is deleted.
+/// The claims of a template, and whether they are kept when their StatefulSet is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claims {
     /// It has none.
